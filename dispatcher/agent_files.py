@@ -8,7 +8,7 @@ from pathlib import Path
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import Level, layered
 from ekiden.shared.definitions.problems import Problem
-from ekiden.shared.definitions.trusted import levels_here
+from ekiden.shared.definitions.trusted import levels_here, may_stay
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.project_folders import state_folder
 from ekiden.shared.settings.model import Settings
@@ -16,6 +16,8 @@ from ekiden.shared.settings.model import Settings
 __all__ = ["AgentFiles", "read_agent_files", "report", "state_of"]
 
 _MOST_ENTRIES = 50_000
+_EDGES = ("handoffs", "subagents", "name")
+"""Aspects of errors that cost an agent no more than an edge, or its name."""
 
 log = LateLogger(__name__)
 
@@ -47,14 +49,17 @@ def read_agent_files(settings: Settings, before: AgentFiles | None = None) -> Ag
     levels = levels_here(settings)
     loaded = layered(level.loaded for level in levels)
     found = {definition.name: definition for definition in loaded.definitions}
-    kept = _broken(before, loaded.problems) if before is not None else {}
+    catalog, problems = build_catalog(found.values(), loaded.sources)
+    wrong = [*loaded.problems, *problems]
+    kept = _broken(before, wrong, levels) if before is not None else {}
     sources = {**loaded.sources, **kept}
-    if before is not None:
+    if before is not None and kept:
         found |= {name: before.catalog.agents[name] for name in kept}
-    catalog, problems = build_catalog(found.values(), sources)
+        catalog, problems = build_catalog(found.values(), sources)
+        wrong = list(dict.fromkeys([*wrong, *problems]))
     held = frozenset(_names(level for level in levels if level.is_held))
     folders = tuple(dict.fromkeys(level.folder for level in levels if level.name != "shipped"))
-    return AgentFiles(catalog, sources, (*loaded.problems, *problems), held, frozenset(kept), folders)
+    return AgentFiles(catalog, sources, tuple(wrong), held, frozenset(kept), folders)
 
 
 def report(problems: Iterable[Problem]) -> None:
@@ -69,10 +74,12 @@ def state_of(folders: Sequence[Path]) -> State:
     return frozenset(entry for folder in (*folders, state_folder() / "trust") for entry in _entries(folder))
 
 
-def _broken(before: AgentFiles, problems: Iterable[Problem]) -> dict[str, str]:
-    """Return the agents whose file is there and cannot be read any more, each with that file."""
-    files = {problem.file for problem in problems if problem.severity == "error"}
-    return {name: file for name, file in before.sources.items() if file in files and name in before.catalog.agents}
+def _broken(before: AgentFiles, problems: Iterable[Problem], levels: Sequence[Level]) -> dict[str, str]:
+    """Return the agents whose file is there and gives none any more, each with that file: as far as they may stay."""
+    files = {problem.file for problem in problems if problem.severity == "error" and problem.aspect not in _EDGES}
+    agents = before.catalog.agents
+    was = {name: file for name, file in before.sources.items() if file in files and name in agents}
+    return {name: file for name, file in was.items() if may_stay(agents[name], file, levels)}
 
 
 def _names(levels: Iterable[Level]) -> Iterator[str]:

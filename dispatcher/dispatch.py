@@ -11,7 +11,7 @@ from ekiden.dispatcher.routing.near_ties import near_in, question
 from ekiden.dispatcher.routing.overrides import AUTO, no_strategy
 from ekiden.dispatcher.small_talk import answer_to
 from ekiden.dispatcher.unrouted import listed, nobody, why_nobody, with_default
-from ekiden.shared.definitions.agent_inputs import why_not_callable
+from ekiden.shared.definitions.agent_inputs import needs_inputs, why_not_callable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import HookFailed, HookStopped, UnknownAgent
 from ekiden.shared.handoff import History
@@ -198,14 +198,17 @@ class DispatchHandler:
             agent, why = self._last_speaker(leg.earlier), "spoke last"
         elif session.policy == "entry":
             agent, why = session.first_agent, "got the first message"
-        if not agent or agent not in self.catalog:
+        if not agent or not self._takes_requests(agent):
             return None
         return RoutingStage(
             stage=SESSION, agent=agent, confidence=100, decided=True, note=f"policy {session.policy}: it {why}"
         )
 
     def _last_speaker(self, earlier: Sequence[SessionMessage]) -> str | None:
-        return next((said.agent for said in reversed(earlier) if said.agent in self.catalog), None)
+        return next((said.agent for said in reversed(earlier) if self._takes_requests(said.agent)), None)
+
+    def _takes_requests(self, agent: str) -> bool:
+        return agent in self.catalog and not needs_inputs(self.catalog.agents[agent])
 
     def _fallen_back(self, result: RoutingResult, leg: Leg) -> RoutingResult:
         """Who goes on where nobody was chosen: in a conversation the agent that spoke last, else the default agent."""

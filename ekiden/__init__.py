@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from ekiden.dispatcher.journal.graphs import graph_of, graph_views
     from ekiden.dispatcher.journal.listening import activities, pieces
     from ekiden.dispatcher.results import Result
+    from ekiden.shared.errors import ToolError
     from ekiden.shared.stores.views import JobView as Job
-    from ekiden.workers.tools.base import ToolContext, tool
+    from ekiden.workers.tools.base import ToolContext, ToolOutput, tool
 
 __all__ = [
     "Client",
     "Job",
     "Result",
     "ToolContext",
+    "ToolError",
+    "ToolOutput",
     "activities",
     "arun",
     "graph_of",
@@ -40,6 +43,8 @@ _PLACES = {
     "Job": ("ekiden.shared.stores.views", "JobView"),
     "Result": ("ekiden.dispatcher.results", "Result"),
     "ToolContext": ("ekiden.workers.tools.base", "ToolContext"),
+    "ToolError": ("ekiden.shared.errors", "ToolError"),
+    "ToolOutput": ("ekiden.workers.tools.base", "ToolOutput"),
     "activities": ("ekiden.dispatcher.journal.listening", "activities"),
     "arun": ("ekiden.dispatcher.embedding", "arun"),
     "graph_of": ("ekiden.dispatcher.journal.graphs", "graph_of"),

@@ -76,8 +76,8 @@ def test_what_the_package_offers_is_there() -> None:
     assert {name for name in ekiden.__all__ if getattr(ekiden, name)} == set(ekiden.__all__)
     with pytest.raises(
         AttributeError,
-        match="has no attribute 'client': it has Client, Job, Result, ToolContext, activities, arun, "
-        "graph_of, graph_views, pieces, run, tool",
+        match="has no attribute 'client': it has Client, Job, Result, ToolContext, ToolError, ToolOutput, "
+        "activities, arun, graph_of, graph_views, pieces, run, tool",
     ):
         _ = ekiden.client
 

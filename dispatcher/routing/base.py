@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.shared.definitions.agent_inputs import needs_inputs
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.llm.base import ChatModel
@@ -75,5 +76,8 @@ class Router(Protocol):
 
 
 def routable(catalog: Catalog) -> list[AgentDefinition]:
-    """Return the agents that requests may go to: not those of ``scope: system``, which serve Ekiden itself."""
-    return [agent for agent in catalog.agents.values() if agent.scope != _SYSTEM]
+    """Return the agents that requests may go to: not those of ``scope: system``, which serve Ekiden itself.
+
+    Nor those that need more than a request: who names one gives it its inputs, too.
+    """
+    return [agent for agent in catalog.agents.values() if agent.scope != _SYSTEM and not needs_inputs(agent)]

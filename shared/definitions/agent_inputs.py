@@ -8,7 +8,7 @@ from ekiden.shared.schemas import problems
 from ekiden.shared.storable import read_json
 from ekiden.shared.suggestions import nearest
 
-__all__ = ["OBJECTIVE", "called_with", "why_not_callable"]
+__all__ = ["OBJECTIVE", "called_with", "needs_inputs", "why_not_callable"]
 
 OBJECTIVE = "objective"
 """The input that is the request itself, where nobody says otherwise."""
@@ -24,6 +24,14 @@ def called_with(agent: AgentDefinition, given: Mapping[str, Any], request: str =
     if request and known.get(OBJECTIVE, {}).get("type") == "string":
         defaults[OBJECTIVE] = request
     return defaults | {name: _read(value, known.get(name)) for name, value in given.items() if value is not None}
+
+
+def needs_inputs(agent: AgentDefinition) -> list[str]:
+    """Return the inputs that an agent cannot do without, and that a request alone does not give it."""
+    if not agent.inputs:
+        return []
+    given = called_with(agent, {}, "a request")
+    return [name for name in agent.inputs_schema["required"] if name not in given]
 
 
 def why_not_callable(agent: AgentDefinition, given: Mapping[str, Any], request: str) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ekiden.shared.definitions.fields import MCP_SERVERS
 from ekiden.shared.definitions.model import AgentDefinition, Limits, ToolRules
-from ekiden.shared.definitions.tool_names import SAFE_TOOLS
+from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, SAFE_TOOLS
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.embedding_models import OWN_ENCODER
 from ekiden.shared.risk import Risk
 from ekiden.shared.trust.rights import Right, limit_right, tool_right, value_right
 
-__all__ = ["Names", "may_run_without", "rights_wanted", "without_rights"]
+__all__ = ["Names", "not_without", "rights_wanted", "without_rights"]
 
 _HARMLESS_LEVELS: tuple[Risk, ...] = ("safe", "low")
 _RISKY_FIELDS = {**dict.fromkeys(MCP_SERVERS, "MCP servers"), "hooks": "hooks"}
@@ -96,9 +96,22 @@ def without_rights(agent: AgentDefinition, users: Names) -> AgentDefinition:
     return AgentDefinition(**{**fields, **changed})
 
 
-def may_run_without(agent: AgentDefinition, users: Names) -> bool:
-    """Tell whether the agent can do without rights at all: a graph of which agents of the user's are a part cannot."""
-    return not any(map(users.would_lose, _in_graph(agent)))
+def not_without(agent: AgentDefinition, users: Names) -> tuple[int, str] | None:
+    """Return the node, by its number, and what of it the agent's graph cannot do without that nobody granted.
+
+    None: the agent can do without rights.
+    """
+    left = without_rights(agent, users)
+    for number, node in enumerate(agent.graph.nodes if agent.graph else ()):
+        if node.runner and users.would_lose(node.runner):
+            return number, f"runs {node.runner!r}"
+        if node.tool and _may_call(agent, node.tool) and not _may_call(left, node.tool):
+            return number, f"calls {node.tool!r}"
+    return None
+
+
+def _may_call(agent: AgentDefinition, tool: str) -> bool:
+    return agent.permits(tool, only_reads=tool not in BUILTIN_TOOLS)
 
 
 def _in_graph(agent: AgentDefinition) -> tuple[str, ...]:

@@ -3,22 +3,25 @@
 An agent that asks for what nobody granted its project is held: it loads without that, and counts behind all others.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ekiden.shared.definitions.graph_shape import place_in
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, Loaded, load_levels
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.definitions.requested_rights import Names, may_run_without, rights_wanted, without_rights
+from ekiden.shared.definitions.places import line_in
+from ekiden.shared.definitions.problems import Problem
+from ekiden.shared.definitions.requested_rights import Names, not_without, rights_wanted, without_rights
 from ekiden.shared.packs import shipped_agent_names
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings.files import project_file
 from ekiden.shared.settings.model import Settings, origin_of
 from ekiden.shared.trust.grants import Grants, grants_of, stands_by
-from ekiden.shared.trust.notices import tell
+from ekiden.shared.trust.notices import hint, tell
 from ekiden.shared.trust.rights import Right
 
-__all__ = ["agents_wanted", "files_here", "levels_here", "trusted"]
+__all__ = ["agents_wanted", "files_here", "levels_here", "may_stay", "trusted"]
 
 
 def levels_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Level]:
@@ -62,8 +65,10 @@ def trusted(levels: Sequence[Level]) -> list[Level]:
         front.append(_part(level, free, files, is_held=False))
         # One whose tool would have the name of another's would cost that one its place in the catalog.
         left = [agent for name, agent in held.items() if name in users or not users.would_lose(name)]
-        left = [agent for agent in left if may_run_without(agent, users)]
-        behind += [_part(level, [without_rights(agent, users) for agent in left], files, is_held=True)] if held else []
+        unused = list(_unused_graphs(held, level, users))
+        left = [agent for agent in left if not_without(agent, users) is None]
+        cut = [without_rights(agent, users) for agent in left]
+        behind += [_part(level, cut, files, unused, is_held=True)] if held else []
     return front + behind
 
 
@@ -96,18 +101,45 @@ def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:
     grants = grants_of(level.project)
     agents = level.loaded.definitions
     held = {agent.name: agent for agent in agents if grants.lacking(rights_wanted(agent, users))}
-    if held:
-        _tell(level.project, held, grants)
+    if less := [name for name, agent in held.items() if not_without(agent, users) is None]:
+        _tell(level.project, less, grants)
+    if unused := [name for name in held if name not in less]:
+        tell(level.project, f"the graphs of {', '.join(unused)} are not used: they cannot do with less")
     return held
 
 
-def _part(level: Level, agents: Sequence[AgentDefinition], held: Container[str], *, is_held: bool) -> Level:
+def may_stay(agent: AgentDefinition, file: str, levels: Sequence[Level]) -> bool:
+    """Tell whether an agent that its ``file`` gave before may stay as it was: all that it has is granted still."""
+    owners = (level.project for level in levels if Path(file).is_relative_to(level.folder))
+    project = next(owners, None)
+    return project is None or not grants_of(project).lacking(rights_wanted(agent, _above(levels, project)))
+
+
+def _unused_graphs(held: Mapping[str, AgentDefinition], level: Level, users: Names) -> Iterator[Problem]:
+    """Yield for each graph that is not used, since it could not work with less, what it asks for."""
+    for name, agent in held.items():
+        if level.project is not None and agent.graph is not None and (lacking := not_without(agent, users)) is not None:
+            number, what = lacking
+            file, place = level.loaded.sources[name], place_in(agent.graph, ("nodes", number))
+            text = f"the node {agent.graph.nodes[number].name!r} {what}, which nobody has granted this folder, and the "
+            text += f"graph of {name!r} is not used without: {hint(level.project)}"
+            yield Problem(file, line_in(file, place), "error", text, "graph", place)
+
+
+def _part(
+    level: Level,
+    agents: Sequence[AgentDefinition],
+    held: Container[str],
+    unused: Sequence[Problem] = (),
+    *,
+    is_held: bool,
+) -> Level:
     """Return the level with these agents, and with what is wrong with the files that are held, or with all others."""
     loaded = level.loaded
     if agents and level.project is not None and not stands_by(level.project):
         agents = list(map(_as_a_strangers, agents))
-    problems = tuple(problem for problem in loaded.problems if (problem.file in held) == is_held)
-    return replace(level, loaded=Loaded(tuple(agents), problems, loaded.sources), is_held=is_held)
+    problems = [problem for problem in loaded.problems if (problem.file in held) == is_held]
+    return replace(level, loaded=Loaded(tuple(agents), (*problems, *unused), loaded.sources), is_held=is_held)
 
 
 def _as_a_strangers(agent: AgentDefinition) -> AgentDefinition:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from ekiden.shared.definitions.agent_inputs import needs_inputs
 from ekiden.shared.definitions.graph import SHORT_FORM
 from ekiden.shared.definitions.graph_surroundings import idle_beside_a_graph
-from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.definitions.model import AgentDefinition, Triggers
 from ekiden.shared.definitions.tool_names import MEMORY_TOOLS
 from ekiden.shared.suggestions import nearest
 
@@ -34,6 +35,9 @@ def unused_keys_in(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
         yield "tools", f"{named[0]!r} has no effect in an agent without memory: write 'memory: true' as well"
     if agent.graph is not None:
         yield from idle_beside_a_graph(agent)
+    if agent.triggers != Triggers() and (lacking := needs_inputs(agent)):
+        said = f"'triggers' has no effect: a request alone gives no {' or '.join(map(repr, lacking))}, which it needs"
+        yield "triggers", f"{said}. Give the input a 'default', or leave 'triggers' out"
     yield from _without_orchestrate(agent)
     if agent.limits.job is not None:
         yield from (("limits", text) for text in _unknown(agent.limits.job, "'limits.job'"))

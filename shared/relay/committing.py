@@ -86,8 +86,14 @@ def messages_in(leg: Leg, end: Ended) -> list[str]:
         return []
     said = [Message(role="user", parts=(TextPart(text=leg.asked),), snapshots=_snapshots(leg))]
     if end.answer is not None:
-        said.append(Message(role="model", parts=(TextPart(text=end.answer),), agent=leg.agent))
+        said.append(Message(role="model", parts=(TextPart(text=end.answer),), agent=_speaker(leg)))
     return [message.model_dump_json(exclude_none=True) for message in said]
+
+
+def _speaker(leg: Leg) -> str:
+    """Return whose answer it is: of a graph's node that of the outermost graph, which the next message can go to."""
+    graphs = leg.context.graphs
+    return graphs[0].graph if graphs else leg.agent
 
 
 def _snapshots(leg: Leg) -> tuple[SessionPart, ...]:

@@ -9,7 +9,7 @@ import pytest
 from ekiden.dispatcher.cli.views.notices import why_routed
 from ekiden.dispatcher.dispatch import DispatchHandler
 from ekiden.dispatcher.playable import playable_of
-from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult
+from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.handoff import HandoffContext, first_context
@@ -273,6 +273,22 @@ def decision_of(leg: Leg) -> tuple[str, str, str]:
 
 TALK = [said_by("", "a"), said_by("debugger"), said_by("", "b"), said_by("billing"), said_by("a gone agent")]
 TALK += [said_by("", "c"), said_by("", "d")]
+
+
+NEEDY = {"name": "printer", "description": "Prints a text.", "inputs": {"text": {"required": True}}}
+"""An agent that no request alone is enough for."""
+
+
+@pytest.mark.parametrize("session", [Session(), Session("sticky"), Session("entry", "printer")])
+def test_in_a_conversation_nothing_goes_to_an_agent_that_needs_more_than_a_request(session: Session) -> None:
+    catalog = build_catalog([*CATALOG.agents.values(), definition_from(NEEDY, "x")])[0]
+    leg = Leg(JobRequested(prompt="make it longer"), earlier=[*TALK, said_by("printer")])
+
+    handler = DispatchHandler(catalog, Finding(None), "none", session)
+    outcome = asyncio.run(handler.run(leg))  # type: ignore[arg-type]  # a stand-in
+
+    assert agent_of(outcome) == "billing"
+    assert "printer" not in {one.name for one in routable(catalog)}
 
 
 def test_a_router_is_told_what_the_user_said_last() -> None:

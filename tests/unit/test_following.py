@@ -15,7 +15,7 @@ from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.trust.store import remember
+from ekiden.shared.trust.store import forget, remember
 from tests.scenarios.relay import on_server
 from tests.unit.test_dispatch import catalog_of
 
@@ -139,6 +139,44 @@ def test_what_asks_for_more_than_was_granted_has_less_until_it_is_granted(folder
         remember(project, granted=project_trust_of(project).wanted)
         assert [line.get("changes") for line in await step()] == ["changed billing"]
         assert "bash" in str(await described(stores))
+
+    followed(scenario)
+
+
+GRAPH = """kind: graph
+tools: [{tools}]
+graph: {{entry: look, nodes: [{{name: look, tool: ls}}{more}]}}
+"""
+ASKS_FOR_MORE = ", {name: run, tool: bash, args: {command: ls}}], edges: [{from: look, to: run}"
+
+
+def test_a_graph_that_cannot_do_with_less_stays_as_it_was_while_that_is_granted(folder: Path) -> None:
+    project = folder.parents[1]
+    write(folder, "flow", "First.", GRAPH.format(tools="ls", more=""))
+
+    async def scenario(stores: Stores, step: Step) -> None:
+        write(folder, "flow", "Second.", GRAPH.format(tools="ls, bash", more=ASKS_FOR_MORE))
+        told = await step()
+        assert [line["event"] for line in told] == ["agent_file", "agent_kept"]
+        assert "`ekiden trust" in told[0]["problem"]
+        assert "bash" not in str(await described(stores, "flow"))
+        remember(project, granted=project_trust_of(project).wanted)
+        assert [line["event"] for line in await step()] == ["agent_mended", "agents_published"]
+        assert "bash" in str(await described(stores, "flow"))
+        forget(project)
+        await step()
+        assert await described(stores, "flow") is None, "what was taken back is no version to keep"
+
+    followed(scenario)
+
+
+def test_a_graph_that_names_what_is_not_there_stays_as_it_was(folder: Path) -> None:
+    write(folder, "flow", "First.", "kind: graph\ngraph: {entry: billing, nodes: [billing]}\n")
+
+    async def scenario(stores: Stores, step: Step) -> None:
+        write(folder, "flow", "Second.", "kind: graph\ngraph: {entry: biling, nodes: [biling]}\n")
+        assert [line["event"] for line in await step()] == ["agent_file", "agent_kept"]
+        assert "biling" not in str(await described(stores, "flow"))
 
     followed(scenario)
 

@@ -88,10 +88,18 @@ class Steps:
         go along it.
         """
         values = self.values(force, run)
-        taken, cut_short = await run_limited(lambda: (values.next(node, output), values.cut_short(node, output)))
+        taken, told = await run_limited(
+            lambda: (values.next(node, output), [*values.cut_short(node, output), *self._news(values, node, output)])
+        )
         output = await self._guarding.along(force, node, output, taken, call_id)
-        said = [Noticed(leg=self._leg.number, text=text) for text in cut_short]
+        said = [Noticed(leg=self._leg.number, text=text) for text in told]
         return [*said, self.noted(force, run, node, output=output, next=taken, call_id=call_id, **how)]
+
+    def _news(self, values: Values, node: str, output: Any) -> list[str]:
+        """Return what cannot be told of the edges of ``node`` and was not said before, as in a loop."""
+        told = values.untold(node, output)
+        known = {one.record.text for one in self._leg.entries if isinstance(one.record, Noticed)} if told else set()
+        return [text for text in told if text not in known]
 
     def noted(self, force: GraphInForce, run: GraphRun, node: str, **how: Any) -> NodeFinished:
         """Let ``run`` know how a node has ended, as the record says it that is returned."""

@@ -24,6 +24,7 @@ MOST_OF_ITEMS = 5_000_000
 """Characters that all items of a list are given together: they stand in one job's request."""
 MAX_SHOWN = 300
 """Characters of a value in the message of a job that fails."""
+_FALSE = "false"
 NO_ITEM: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -88,6 +89,17 @@ class Values:
             found.append("; ".join([f"graph {self._force.name}: {said}", *self._values_in(edge.condition, variables)]))
         return found
 
+    def untold(self, node: str, output: Any) -> list[str]:
+        """Say of which edges of ``node``, which has ended with ``output``, it cannot be told whether they hold."""
+        variables, found = self._variables_after(node, output), list[str]()
+        for edge in self._force.graph.edges_from(node):
+            why = _FALSE if not edge.condition or self._is_used_up(edge) else self._why_false(edge.condition, variables)
+            if why not in ("", _FALSE):
+                said = f"graph {self._force.name}: {node} → {edge.to}{_if(edge)} is not taken, since it cannot be told"
+                advice = ": has(…) asks whether it is there" if why.startswith("Key not found") else ""
+                found.append(f"{said}: {why}{advice}")
+        return found
+
     def inputs(self, name: str, item: Mapping[str, Any] = NO_ITEM) -> dict[str, Any]:
         """Return what a node that is to begin is given.
 
@@ -117,9 +129,11 @@ class Values:
         """Return what each item of the list is given that a node is mapped over. Raises ``GraphFailed``."""
         what = f"'for_each' of node {name!r}"
         items = self._value(self._force.graph.by_name[name].for_each, what, NO_ITEM)
-        if not isinstance(items, list) or len(items) > MOST_ITEMS:
-            found = f"{len(items):,} items" if isinstance(items, list) else f"{_shown(items)}, which is no list"
-            raise GraphFailed(f"graph {self._force.name!r}: {what} is {found}: a list has {MOST_ITEMS:,} at most")
+        if not isinstance(items, list):
+            raise GraphFailed(f"graph {self._force.name!r}: {what} is {_shown(items)}, which is no list{_lists(items)}")
+        if len(items) > MOST_ITEMS:
+            found = f"{what} is {len(items):,} items"
+            raise GraphFailed(f"graph {self._force.name!r}: {found}: a list has {MOST_ITEMS:,} at most")
         given: list[dict[str, Any]] = []
         size = 0
         for index, item in enumerate(items):
@@ -173,7 +187,7 @@ class Values:
     def _why_false(self, condition: str, variables: Mapping[str, Any]) -> str:
         """Say why a condition does not hold; empty: it does."""
         try:
-            return "" if Condition.parse(condition, self._force.channels.names).holds(variables) else "false"
+            return "" if Condition.parse(condition, self._force.channels.names).holds(variables) else _FALSE
         except (ConditionFailed, DefinitionError) as error:
             return str(error).removeprefix(f"condition {condition!r}: ")
 
@@ -192,6 +206,15 @@ def _if(edge: Edge) -> str:
     if edge.default:
         return " [else]"
     return f" [if: {edge.condition}]" if edge.condition else ""
+
+
+def _lists(given: Any) -> str:
+    """Say what gives a list in the place of what was given."""
+    if isinstance(given, Mapping):
+        return f": name one of its fields, {', '.join(list(given)[:10])}" if given else ""
+    if given is None:
+        return ": what it names has no output yet"
+    return ": a tool gives one as the data of a ToolOutput, an agent by a 'schema' of its 'output'"
 
 
 def _shown(value: Any) -> str:

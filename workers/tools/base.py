@@ -312,7 +312,7 @@ def schema_tool(spec: ToolSpec, **options: Unpack[Options]) -> Callable[[Functio
 
 
 def _of_function(function: Callable[..., Any], options: Options) -> Tool:
-    found = typed(function, ToolContext)
+    found = typed(function, ToolContext, (str, ToolOutput))
     name = function.__name__
     spec = _spec(name, found.description, found.arguments)
     return _made(spec, by_model(name, found.arguments), found.as_tool, options)

@@ -1,9 +1,10 @@
 """What a model must give to call a typed function: its arguments' model, made of its signature and its docstring."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from docstring_parser import DocstringStyle, ParseError, parse
 from pydantic import BaseModel, Field, create_model
@@ -45,16 +46,18 @@ class TypedFunction:
         return given | ({self.context: context} if self.context else {})
 
 
-def typed(function: Callable[..., Any], context_type: type) -> TypedFunction:
+def typed(function: Callable[..., Any], context_type: type, returned: tuple[type, ...]) -> TypedFunction:
     """Read a function's signature and docstring.
 
     The docstring's first part is the tool's description; its ``Args:``, in Google's style, describe the parameters.
 
     Raises:
-        DefinitionError: a parameter cannot be given by name, has no type, or none that JSON can say.
+        DefinitionError: a parameter cannot be given by name, has no type, or none that JSON can say; or the function
+            says that it gives back what is none of the types ``returned``.
     """
     name = function.__name__
     types = _types(function)
+    _check_returned(name, types.get("return", Any), returned)
     said = _docstring(function)
     of_parameters = {one.arg_name: one.description or "" for one in said.params}
     fields: dict[str, Any] = {}
@@ -72,6 +75,18 @@ def typed(function: Callable[..., Any], context_type: type) -> TypedFunction:
     if strange := sorted(of_parameters.keys() - types.keys()):
         raise DefinitionError(f"tool {name!r}: its docstring describes {strange[0]!r}, which is none of its parameters")
     return TypedFunction(function, said.description or "", _model(name, fields), context)
+
+
+def _check_returned(name: str, said: Any, returned: tuple[type, ...]) -> None:
+    for kind in get_args(said) if get_origin(said) in (Union, UnionType) else (said,):
+        plain = get_origin(kind) or kind
+        if isinstance(plain, type) and plain not in (object, Any) and not issubclass(plain, (*returned, Awaitable)):
+            shown = "None" if plain is type(None) else plain.__name__
+            raise DefinitionError(
+                f"tool {name!r}: it gives back {shown}: a tool returns text, or `ToolOutput(text, data=…)` with a "
+                "list, an object or a number as data (`from ekiden import ToolOutput`); write "
+                "`-> str` or `-> ToolOutput`"
+            )
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:

@@ -166,7 +166,11 @@ class Checker:
             checks.append(
                 Check(
                     f"Graph of {len(agent.graph.nodes)} nodes sound",
-                    (*self._between(file, agent, ("graph",)), *self._arguments(file.path, agent.graph)),
+                    (
+                        *_of(file.problems, "graph"),
+                        *self._between(file, agent, ("graph",)),
+                        *self._arguments(file.path, agent.graph),
+                    ),
                 )
             )
         if agent.guardrails:

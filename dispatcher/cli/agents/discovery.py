@@ -94,7 +94,15 @@ def open_agents(agents_dir: Sequence[Path], *, project: Path | None = None, as_f
     """
     files = files_here(load_settings(project=project), agents_dir)
     counting = trusted(files)
-    return Agents(files if as_files else counting)
+    return Agents([_with_unused(level, counting) for level in files] if as_files else counting)
+
+
+def _with_unused(level: Level, counting: Iterable[Level]) -> Level:
+    """Return a level of files as they are written, with warnings of those that are not used since nobody trusts it."""
+    loaded = level.loaded
+    those = [one for other in counting if other.folder == level.folder for one in other.loaded.problems]
+    more = tuple(replace(one, severity="warning") for one in those if one not in loaded.problems)
+    return replace(level, loaded=replace(loaded, problems=(*loaded.problems, *more)))
 
 
 def files_at(path: Path) -> list[AgentFile]:
@@ -116,7 +124,7 @@ def folder_of(scope: str) -> Path:
 
 def _files_of(level: Level) -> Iterator[AgentFile]:
     loaded = level.loaded
-    paths = set(loaded.sources.values())
+    paths = {loaded.sources[definition.name] for definition in loaded.definitions}
     for definition in loaded.definitions:
         source = loaded.sources[definition.name]
         problems = tuple(problem for problem in loaded.problems if problem.file == source)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.definitions.agent_inputs import called_with, why_not_callable
+from ekiden.shared.definitions.agent_inputs import called_with, needs_inputs, why_not_callable
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.parsing import definition_from
 
@@ -60,3 +60,10 @@ def test_an_agent_that_declares_nothing_takes_an_objective_alone() -> None:
     assert why_not_callable(agent(), {}, "go") == ""
     assert why_not_callable(agent(), {"objective": "x"}, "go") == ""
     assert "there is no input 'version': its file declares objective" in why_not_callable(agent(), {"version": 1}, "go")
+
+
+def test_what_a_request_alone_gives_and_what_has_a_default_is_no_need() -> None:
+    needed = {"required": True}
+    assert needs_inputs(agent(version=needed, depth={**needed, "default": "3"}, objective=needed)) == ["version"]
+    assert needs_inputs(agent(objective={**needed, "type": "array"})) == ["objective"]
+    assert needs_inputs(agent()) == []

@@ -59,3 +59,10 @@ def test_what_is_known_is_not_remarked_on() -> None:
         remarks(output={"name": "r", "schema": {}, "state": {"x": "y"}}, subagents=[{"name": "b", "timeout": 9}]) == []
     )
     assert remarks(inputs={"n": {"type": "integer", "minimum": 1}}) == []
+
+
+def test_triggers_of_an_agent_that_no_request_can_be_enough_for_are_told() -> None:
+    needing = {"text": {"required": True}}
+    [(where, said)] = remarks(triggers={"keywords": ["print"]}, inputs=needing)
+    assert (where, "gives no 'text', which it needs" in said) == ("triggers", True)
+    assert remarks(inputs=needing) == []

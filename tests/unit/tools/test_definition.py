@@ -141,6 +141,38 @@ def test_what_no_model_can_call_is_an_error_that_names_tool_parameter_and_remedy
         tool(function)
 
 
+def listing(text: str) -> list[str]:
+    """Give back a list."""
+    return [text]
+
+
+def silent(text: str) -> None:
+    """Give back nothing."""
+
+
+def perhaps(text: str) -> str | dict[str, Any]:
+    """Give back text, or not."""
+    return text
+
+
+@pytest.mark.parametrize(("function", "gives"), [(listing, "list"), (silent, "None"), (perhaps, "dict")])
+def test_what_gives_back_neither_text_nor_a_tool_output_is_an_error_with_the_remedy(
+    function: Callable[..., Any], gives: str
+) -> None:
+    with pytest.raises(DefinitionError, match=rf"gives back {gives}: .*ToolOutput\(text, data=…\)"):
+        tool(function)
+
+
+def test_text_data_both_and_what_cannot_be_told_may_be_given_back() -> None:
+    def both(text: str) -> str | ekiden.ToolOutput:
+        return ekiden.ToolOutput(text, data=[text])
+
+    def anything(text: str) -> Any:
+        return text
+
+    assert [tool(both).name, tool(anything).name] == ["both", "anything"]
+
+
 def test_an_option_without_such_a_value_is_an_error() -> None:
     with pytest.raises(DefinitionError, match=r"tool 'say': its risk is 'none', expected one of safe, low, medium"):
         tool(risk="none")(say)  # type: ignore[call-overload] # the mistake under test

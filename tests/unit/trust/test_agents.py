@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, layered
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule, ToolRules
@@ -374,3 +375,24 @@ def test_an_untrusted_graph_runs_none_of_the_users_agents(project: Path) -> None
     assert "lure" not in in_force()
     trust_what_it_asks_for(project)
     assert "lure" in in_force()
+
+
+CALLING = {"entry": "run", "nodes": [{"name": "run", "tool": "bash", "args": {"command": "ls"}}]}
+
+
+def test_a_graph_whose_tool_nobody_granted_is_not_used_and_the_remedy_is_trust(project: Path) -> None:
+    path = write(project, "flow", kind="graph", tools=["bash"], graph=CALLING)
+
+    found = [one for level in levels_here(load_settings()) for one in level.loaded.problems if one.severity == "error"]
+    [problem] = [one for one in found if one.file == str(path)]
+
+    assert "flow" not in in_force()
+    assert "'run' calls 'bash', which nobody has granted" in problem.message
+    assert "`ekiden trust` shows" in problem.message
+    [file] = [one for one in open_agents([], as_files=True).files if one.name == "flow"]
+    assert [(one.severity, one.message) for one in file.problems if one.aspect == "graph"] == [
+        ("warning", problem.message)
+    ]
+    trust_what_it_asks_for(project)
+    assert "flow" in in_force()
+    assert not [one for one in open_agents([], as_files=True).get("flow").problems if one.aspect == "graph"]

@@ -186,6 +186,21 @@ def test_a_condition_that_cannot_be_told_does_not_hold_and_says_why() -> None:
     assert '[if: analysis.can_auto_fix]: Key not found in map : "can_auto_fix"; analysis = ' in told
 
 
+def test_a_condition_that_cannot_be_told_beside_an_edge_that_is_taken_is_said_once() -> None:
+    edges = [
+        edge("a", "b", "state.tries < 3"),
+        edge("a", "a", max_rounds=2, condition="a.contains('again')"),
+        edge("a", "END", default=True),
+    ]
+    story, _ = ran(graph("a", "b", edges=edges), agent("a"), agent("b"), a=[said("again"), said("again"), said("ok")])
+    assert story.view.status == "done"
+    [told] = story.of(Noticed)
+    assert told.text == (
+        "graph flow: a → b [if: state.tries < 3] is not taken, since it cannot be told: "
+        'Key not found in map : "tries": has(…) asks whether it is there'
+    )
+
+
 def test_a_job_that_failed_where_no_edge_held_goes_on_there_when_it_is_retried() -> None:
     model = ByLeg(
         {

@@ -99,3 +99,16 @@ def test_what_a_tool_has_written_counts_only_if_it_succeeds() -> None:
         return await stores.sessions.state(job.partition(".")[0])
 
     assert on_server(scenario) == {"kept": 1}
+
+
+def test_behind_a_graph_the_graph_has_spoken_and_not_the_agent_of_its_last_node() -> None:
+    inner = {"name": "inner", "graph": {"entry": "alice", "nodes": ["alice"], "edges": []}}
+    outer = {"name": "outer", "graph": {"entry": "in", "nodes": [{"name": "in", "graph": "inner"}], "edges": []}}
+
+    async def scenario(stores: Stores) -> list[str]:
+        relay = Relay(stores, team(ALICE, BOB, inner, outer), Replies({"alice": [said("Alice knows.")]}))
+        job = await relay.submit("an apple", agent="outer")
+        await relay.drain()
+        return [one.agent for one in await stores.sessions.messages(job.partition(".")[0])]
+
+    assert on_server(scenario) == ["", "outer"]

@@ -157,7 +157,7 @@ def test_a_node_whose_tool_has_failed_is_told_as_failed_and_the_last_line_names_
 
 def test_who_follows_the_job_of_a_node_that_is_a_tool_is_told_of_no_model() -> None:
     journals = ran()[1][-1]
-    [job] = [one for one in journals if one.endswith(".1.2")]
+    job = f"{next(iter(journals))}.2"
     assert [line for line in shown({job: journals[job]}) if "measure" in line]
     assert not [line for line in shown({job: journals[job]}) if "Model:" in line]
 

@@ -6,13 +6,14 @@ from operator import itemgetter
 from typing import Any
 
 from ekiden.dispatcher.evals.suite import Expectations
+from ekiden.dispatcher.journal.actors import Actors
 from ekiden.shared.patterns import compile_pattern
 from ekiden.shared.records import Delegated, Ended, Entry, HandedOff, ModelReplied, Record, ToolStarted
 from ekiden.shared.redaction import preview
 from ekiden.shared.schemas import problems
 from ekiden.shared.storable import read_json
 
-__all__ = ["answer_of", "chain_of", "unmet"]
+__all__ = ["answer_of", "chain_of", "unmet", "way_of"]
 
 _SHOWN = 200
 """Characters of a text."""
@@ -33,6 +34,16 @@ def unmet(expected: Expectations, journals: Mapping[str, Sequence[Entry]]) -> li
 def chain_of(records: Sequence[Record]) -> list[str]:
     """Return who had control of a job, in order."""
     return [record.context.to_agent for record in records if isinstance(record, HandedOff)]
+
+
+def way_of(records: Sequence[Record]) -> list[str]:
+    """Return the same as people tell them apart: of a graph its nodes."""
+    actors, found = Actors(), list[str]()
+    for record in records:
+        actors.note(record)
+        if isinstance(record, HandedOff):
+            found.append(str(actors.of(record.leg + 1)))
+    return found
 
 
 def answer_of(records: Sequence[Record]) -> str:

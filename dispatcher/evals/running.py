@@ -10,7 +10,7 @@ from typing import Any
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.clients import client_of
-from ekiden.dispatcher.evals.expectations import answer_of, chain_of, unmet
+from ekiden.dispatcher.evals.expectations import answer_of, chain_of, unmet, way_of
 from ekiden.dispatcher.evals.judging import Judge
 from ekiden.dispatcher.evals.recording_files import (
     CaseRecording,
@@ -52,6 +52,7 @@ class CaseResult:
         case: The case.
         faults: What is not as it is expected; none: it passes.
         chain: Who had control, in all turns.
+        way: The same for people: of a graph its nodes, with what they run.
         answer: The last turn's, or what its job failed with.
         prompts: How often a model was asked in an agent's turn.
         stale: How many of these prompts are others than those that the replies were recorded for.
@@ -65,6 +66,7 @@ class CaseResult:
     prompts: int
     stale: int
     seconds: float
+    way: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -239,12 +241,14 @@ def _result(case: Case, run: _Run, recording: CaseRecording) -> CaseResult:
         for one in _replies(entry.record for entry in entries)
     ]
     stale = sum(before is not None and not _is_same(before, now) for before, now in replies)
-    faults, chain = list[str](), list[str]()
+    faults, chain, way = list[str](), list[str](), list[str]()
     for number, (turn, journals, answer) in enumerate(zip(case.turns, run.turns, run.answers, strict=True), 1):
         found = [*unmet(turn.expect, journals), *_judged(turn, answer, recording.judged)]
         faults += [f"turn {number}: {fault}" if case.is_conversation else fault for fault in found]
         chain += chain_of(_root(journals))
-    return CaseResult(case, tuple(faults), tuple(chain), run.answers[-1], len(replies), stale, run.seconds)
+        way += way_of(_root(journals))
+    counts = len(replies), stale, run.seconds
+    return CaseResult(case, tuple(faults), tuple(chain), run.answers[-1], *counts, tuple(way))
 
 
 def _replies(records: Iterable[object]) -> Iterable[ModelReplied]:

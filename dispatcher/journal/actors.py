@@ -23,6 +23,10 @@ class Actor(NamedTuple):
         """The nodes as one text; empty: it is in none."""
         return "/".join(self.nodes)
 
+    def ended(self, status: str) -> str:
+        """Return how it has ended: a node whose call gave no result has failed, and no agent has given up."""
+        return "failed" if status == "unfinished" and self.nodes and not self.agent else status
+
     def __str__(self) -> str:
         if not self.nodes or not self.agent:
             return self.node or self.agent
@@ -50,6 +54,10 @@ class Actors:
     def of(self, leg: int) -> Actor:
         """Return who acts in a leg."""
         return self._of_leg.get(leg, Actor("agent"))
+
+    def named(self, agent: str) -> str:
+        """Return what an agent is called that had control, with the node of the last time."""
+        return next((str(self._of_leg[leg]) for leg in reversed(self._of_leg) if self._names[leg] == agent), agent)
 
     def note(self, record: Record) -> None:
         """Take in a record, in the journal's order."""

@@ -75,7 +75,7 @@ class GraphView:
     Attributes:
         name: The agent whose file has it.
         job: The job.
-        status: How that stands: ``running``, or how it has ended.
+        status: How the graph stands: ``running``, or how it has ended; as its job has, where that ended within it.
         run: Which of the job's runs of this graph it is, from 1.
         graph: The graph, of the catalog that the job is pinned to.
         channels: What its outputs are called.
@@ -107,7 +107,11 @@ class _Run:
         self.children: dict[str, str] = {}
         """Node to the last child job that did it."""
 
+        self.is_left = False
+        """Whether it was over when control went on from it."""
+
     def note(self, record: Record) -> None:
+        self.is_left = self.is_left or (isinstance(record, HandedOff) and self.progress.is_over)
         self.progress.note(record)
         self.children.update({one.node: one.child for one in self.progress.running.values()})
         if isinstance(record, NodeFinished) and record.run == self.progress.at.run and not record.again:
@@ -172,7 +176,7 @@ class GraphStates:
         return GraphView(
             name=run.name,
             job=self._job,
-            status=end.status if end else "running",
+            status="done" if run.is_left else end.status if end else "running",
             run=len(runs),
             graph=graph,
             channels=run.channels,
@@ -236,12 +240,22 @@ class GraphStates:
             return NodeView(state=state, error=error, asks=asks, **about)
         if name in progress.waiting and self._job not in self._ends:
             return NodeView(state="waits", **about)
+        if why := self._why_not_begun(run, name):
+            return NodeView(state="failed", error=why, **about)
         end = self._ends.get(job)
         if progress.begun[name] > run.ended[name] or (end is not None and end.status == "cancelled"):
             return NodeView(state="given_up", **about)
         if error := run.errors.get(name, ""):
             return NodeView(state="failed", error=error, **about)
         return NodeView(state="done" if progress.begun[name] else "open", **about)
+
+    def _why_not_begun(self, run: _Run, name: str) -> str:
+        """Return the error of a job that could not begin a node, which it names; empty: that has not failed it."""
+        end = self._ends.get(self._job)
+        is_of_it = (
+            end is not None and end.error and f"graph {run.name!r}:" in end.error and f"node {name!r}" in end.error
+        )
+        return end.error or "" if end is not None and is_of_it and name in run.progress.waiting else ""
 
     def _running(self, visit: Visit) -> tuple[NodeState, str]:
         """Return how a node stands of whose end the graph has not heard, and why it has failed, if it has."""

@@ -10,7 +10,7 @@ from ekiden.dispatcher.journal.listening import placed
 from ekiden.dispatcher.journal.tree import Placed
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.ids import parent_of
-from ekiden.shared.records import Entry, HandedOff
+from ekiden.shared.records import Ended, Entry, HandedOff
 
 __all__ = ["graph_of", "graph_views"]
 
@@ -78,4 +78,9 @@ def _why_none(job: str, name: str | None, states: GraphStates, entries: list[Ent
     if states.names:
         return f"job {job} has not come to a graph {name!r}: it has {', '.join(states.names)}"
     agents = ", ".join(dict.fromkeys(context.to_agent for context in moves))
-    return f"job {job} has come to no graph{f', but to {agents}' if agents else ': nobody has got it yet'}"
+    end = next((entry.record for entry in reversed(entries) if isinstance(entry.record, Ended)), None)
+    how = "" if agents else ": nobody has got it yet"
+    if end is not None and end.status != "done":
+        how = f": {end.status} ({end.reason})"
+    why = f": {end.error}" if end and end.error else ""
+    return f"job {job} has come to no graph{f', but to {agents}' if agents else ''}{how}{why}"

@@ -89,12 +89,16 @@ def _rows(found: CatalogReplay) -> Iterator[tuple[str, ...]]:
 def _summary(found: CatalogReplay) -> Iterator[str]:
     kinds = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in sorted(found.by_kind.items()))
     cut = " (the newest; --limit reads more)" if found.is_cut else ""
-    yield f"{len(found.found)} of {found.jobs} jobs{cut} would be decided otherwise{f': {kinds}' if kinds else ''}"
+    yield f"{len(found.found)} of {_jobs(found.jobs)}{cut} would be decided otherwise{f': {kinds}' if kinds else ''}"
     yield (
-        f"{found.replies} answers of models are taken as they were; of {found.other_prompts} the prompt differs: what "
-        "would be said to that is not known"
+        f"{found.replies} answer{'s' * (found.replies != 1)} of models taken as they were; of {found.other_prompts} "
+        "the prompt differs: what would be said to that is not known"
     )
     if found.unknown:
-        yield f"{found.unknown} jobs: the agents that they ran with are not stored any more; compared is what happened"
+        yield f"{_jobs(found.unknown)}: the agents of then are not stored any more; compared is what happened"
     if found.unread:
-        yield f"{found.unread} jobs: their journals cannot be read"
+        yield f"{_jobs(found.unread)}: what the journal says cannot be read"
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'s' * (count != 1)}"

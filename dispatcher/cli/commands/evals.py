@@ -73,11 +73,11 @@ def _show(suite: Suite, results: list[CaseResult], *, as_json: bool) -> None:
         if as_json:
             say(json.dumps(redact_all({"suite": suite.title, **one.as_json()}), ensure_ascii=False))
             continue
-        way = f" {out.symbols['arrow']} ".join(one.chain) or "nobody"
+        way = f" {out.symbols['arrow']} ".join(one.way) or "nobody"
         stale = f" ({one.stale} of {one.prompts} prompts are others than the recorded ones)" if one.stale else ""
         out.line(f"{out.symbols['failed' if one.faults else 'ok']} {one.case.name}: {way}{stale}")
         for fault in one.faults:
             out.line(f"   {fault}", hang=3)
     if not as_json:
         failed = sum(bool(one.faults) for one in results)
-        out.line(f"{suite.title}: {len(results)} cases, {failed} failed")
+        out.line(f"{suite.title}: {len(results)} case{'s' * (len(results) != 1)}, {failed} failed")

@@ -41,7 +41,10 @@ def show(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="The agent whose file has the graph. [with --job: the job's]")
     ] = None,
-    job: Annotated[str | None, typer.Option("--job", metavar="ID", help="The graph as it stands in this job.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", metavar="ID", help="The graph as it stands in this job. [without NAME: the newest]"),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show it anew as the job goes on, to its end.")] = False,
     as_mermaid: AsMermaid = False,
     as_svg: AsSvg = False,
@@ -52,15 +55,14 @@ def show(
 ) -> None:
     """Show the graph of an agent: its nodes, and what leads from one to the next.
 
-    With --job, what each node does in that job; the graph is the one that the job began with.
+    With --job, what each node does in that job; the graph is the one that the job began with. Without NAME, or with
+    --follow, it is that of the newest job where none is named.
     """
     only_one(json=as_json, mermaid=as_mermaid, svg=as_svg)
-    if job is None:
-        if follow or redis or data_dir:
-            given = "--follow" if follow else "--redis" if redis else "--data-dir"
-            raise InvalidRequest(f"{given} is for the graph of a job: name it, as in --job ID")
-        if name is None:
-            raise InvalidRequest("which graph? Name its agent, or a job that it runs in: --job ID")
+    if job is None and name is not None and not follow:
+        if redis or data_dir:
+            given = "--redis" if redis else "--data-dir"
+            raise InvalidRequest(f"{given} is for the graph of a job: name it, as in --job ID, or leave {name!r} out")
         _show_file(name, agents_dir, as_mermaid=as_mermaid, as_svg=as_svg, as_json=as_json)
         return
     if agents_dir:

@@ -32,9 +32,9 @@ Show = Callable[[GraphView], None]
 
 @dataclass(frozen=True)
 class GraphJob:
-    """What to show of which job. ``name`` None: the graph that it came to first."""
+    """What to show of which job, without one of the newest. ``name`` None: the graph that it came to first."""
 
-    job: str
+    job: str | None
     name: str | None = None
     as_json: bool = False
     as_mermaid: bool = False

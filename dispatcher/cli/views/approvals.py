@@ -9,6 +9,7 @@ from ekiden.dispatcher.cli.terminal.output import fitted
 from ekiden.dispatcher.cli.views.call_text import deciding
 from ekiden.dispatcher.cli.views.jobs import local_time
 from ekiden.shared.approvals import ANSWER_ID, ApprovalView
+from ekiden.shared.records import ApprovalAsked
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import visible
 
@@ -88,7 +89,7 @@ def is_cut(approval: ApprovalView) -> bool:
     return any(_shown(text) != text for text in texts)
 
 
-def how_to_answer(approval: ApprovalView) -> str:
+def how_to_answer(approval: ApprovalView | ApprovalAsked) -> str:
     """Return the command that answers it."""
     if approval.kind == "question":
         return f"`ekiden approvals answer {approval.id} TEXT`"

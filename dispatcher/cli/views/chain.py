@@ -159,11 +159,12 @@ class _Drawing:
             is_own = parent_of(step.child) == story.job
             why = "whose journal is gone" if is_own else "of the job that this one was forked from"
             return _Branch(f"{self._symbols['child']} {redact(step.whom)} (job {step.child}, {why})", "yellow")
-        reason = [child.end.reason] if child.end else []
+        status = step.actor.ended(child.status) if step.actor else child.status
+        reason = [child.end.reason] if child.end and status == child.status else []
         about = ", ".join([*reason, f"{(child.now_ms - child.start_ms) / 1000:.1f} s", f"job {child.job}"])
         said = self._notices.cut(_result(child))
-        text = f"{self._symbols['child']} {redact(step.whom)} {child.status} ({about})"
-        return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
+        text = f"{self._symbols['child']} {redact(step.whom)} {status} ({about})"
+        return _Branch(f"{text}: {said}" if said else text, _STYLES.get(status, "cyan"), self.branches(child))
 
 
 def _reason(end: Ended) -> str:

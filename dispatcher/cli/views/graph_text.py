@@ -5,14 +5,16 @@ from typing import NamedTuple
 
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.graph_picture import Arrow, Picture, condition_of, marks_of, taken_text, what_runs
+from ekiden.dispatcher.cli.views.notices import head_of
 from ekiden.dispatcher.journal.graph_states import GraphView, NodeState, NodeView
 from ekiden.shared.definitions.graph import Edge, Graph, Node
-from ekiden.shared.redaction import redact
+from ekiden.shared.redaction import preview, redact
 from ekiden.shared.terminal_text import one_line
 
 __all__ = ["GraphLine", "edge_line", "graph_lines", "node_line", "print_graph", "print_team"]
 
 _LONGEST = 200
+_LONGEST_ERROR = 120
 _MARKS: Mapping[NodeState, str] = {"done": "pass", "runs": "runs", "failed": "fault"}
 _STYLES: Mapping[NodeState, str] = {
     "open": "dim",
@@ -92,14 +94,14 @@ def _doing(view: NodeView) -> Iterator[str]:
     if view.state in ("waits", "given_up"):
         yield view.state.replace("_", " ")
     if view.state == "failed":
-        yield f"failed: {_line(view.error.strip())}"
+        yield f"failed: {preview(head_of(view.error), _LONGEST_ERROR)}"
     if view.state in ("runs", "failed") and view.job:
         yield f"job {view.job}"
 
 
 def print_team(out: Output, picture: Picture, left_out: int) -> None:
     """Print agents, and who hands over and delegates to whom."""
-    out.line(f"{out.symbols['chart']} Team: {len(picture.shapes)} agents", "bold")
+    out.line(f"{out.symbols['chart']} Team: {len(picture.shapes)} agent{'s' * (len(picture.shapes) != 1)}", "bold")
     out.line()
     for shape in picture.shapes:
         out.line(f"  {out.symbols['bullet']} {shape.name}{f' ({_line(shape.below)})' if shape.below else ''}", hang=4)
@@ -110,8 +112,11 @@ def print_team(out: Output, picture: Picture, left_out: int) -> None:
     if not picture.arrows:
         out.line("  none")
     if left_out:
+        rest = (
+            "agents pass nothing on, and get nothing" if left_out > 1 else "agent passes nothing on, and gets nothing"
+        )
         out.line()
-        out.line(f"{left_out} more agents pass nothing on, and get nothing (--alone shows them)")
+        out.line(f"{left_out} more {rest} (--alone shows them)")
 
 
 def _arrow(out: Output, picture: Picture, arrow: Arrow) -> str:

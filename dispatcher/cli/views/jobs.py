@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ekiden.dispatcher.cli.views.call_text import call_text
-from ekiden.dispatcher.journal.actors import Actors
+from ekiden.dispatcher.journal.actors import Actor, Actors
 from ekiden.dispatcher.journal.call_states import CallView
 from ekiden.shared.ids import parent_of
 from ekiden.shared.records import Forked, Guarded, Record, Summarised
@@ -41,9 +41,13 @@ def rows_of(
     rows: list[tuple[str, object]] = [
         (name.removesuffix("_ms").replace("_", " "), value) for name, value in fields.items() if value
     ]
-    rows += [("child", f"{child.id} {actors.below.get(child.id, child.agent)} {child.status}") for child in children]
+    rows += [("child", _child(child, actors.below.get(child.id, Actor(child.agent)))) for child in children]
     rows += [("call", _call(one)) for one in calls]
     return rows
+
+
+def _child(child: JobView, actor: Actor) -> str:
+    return f"{child.id} {actor} {actor.ended(child.status)}"
 
 
 def _call(one: CallView) -> str:

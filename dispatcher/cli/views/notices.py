@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
+from ekiden.dispatcher.cli.views.approvals import how_to_answer
 from ekiden.dispatcher.journal.story_reader import decision_text
 from ekiden.dispatcher.playable import PLAYED
 from ekiden.shared.approvals import ANSWER_ID
@@ -248,7 +249,8 @@ class Notices:
 
     def _approval(self, record: ApprovalAsked | Decided, agent: str) -> Notice:
         if isinstance(record, ApprovalAsked):
-            text = f"{agent} waits for a person: {record.tool} (approval {record.id})"
+            how = how_to_answer(record)
+            text = f"{agent} waits for a person: {record.tool} (approval {record.id}): {how}"
             return Notice("wait", text, "yellow")
         style = "yellow" if record.status in ("denied", "expired") else "dim"
         return Notice("person", f"{record.tool} {self.cut(decision_text(record))}", style)

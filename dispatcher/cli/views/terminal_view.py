@@ -317,7 +317,7 @@ class TerminalView:
 
     def _summary(self, last: Entry) -> str:
         seconds = (last.at_ms - (self._began_ms or last.at_ms)) / 1000
-        chain = chain_text(self._chain, self._out.symbols["arrow"])
+        chain = chain_text([self._actors.named(agent) for agent in self._chain], self._out.symbols["arrow"])
         below = [f"{len(self._children)} child job{'s' * (len(self._children) > 1)}"] if self._children else []
         figures = [chain, f"{seconds:.1f} s", *self._spending.figures, *below, f"job {self._job}"]
         return f" {self._out.symbols['dot']} ".join(figures)
@@ -328,7 +328,7 @@ class _ChildView(TerminalView):
 
     def __init__(self, job: str, output: Output, spending: Spending, indent: str, actor: Actor | None) -> None:
         super().__init__(job, output, indent=indent, spending=spending, actor=actor)
-        self._name = str(actor or "agent")
+        self._actor, self._name = actor, str(actor or "agent")
         self.is_over = False
         self._is_end_told = False
         self._activities = Activities(job)
@@ -393,4 +393,6 @@ class _ChildView(TerminalView):
 
     def _ended(self, record: Ended, _: Entry) -> None:
         said = record.answer or record.error or ""
-        self._end(self._notices.end_of_child(self._name, record.status, record.reason, said))
+        status = self._actor.ended(record.status) if self._actor else record.status
+        reason = record.reason if status == record.status else ""
+        self._end(self._notices.end_of_child(self._name, status, reason, said))

@@ -63,7 +63,7 @@ def shown(*more: Record) -> str:
 
 def test_a_follower_shows_what_waits_and_what_was_decided_and_by_whom() -> None:
     text = shown(DENIED, ON)
-    assert f"~ debugger waits for a person: bash (approval {JOB}:1)\n" in text
+    assert f"~ debugger waits for a person: bash (approval {JOB}:1): `ekiden approvals approve {JOB}:1`" in text
     assert "@ bash denied by ada (by their own word): no\n" in text
     assert "waits 0 s" not in text
 

@@ -224,7 +224,7 @@ def test_the_command_lists_a_line_each_and_a_summary(valkey_url: str, edited: Pa
     there(valkey_url, lambda stores, _: ran(stores))
     text = ekiden(valkey_url, "catalog", "diff", "--catalog", str(edited))
     assert "lead delegates to scout no more" in text or "there is no agent 'scout'" in text
-    assert "1 of 1 jobs would be decided otherwise" in text
+    assert "1 of 1 job would be decided otherwise" in text
     assert "the prompt differs: what would be said to that is not known" in text
     found = json.loads(ekiden(valkey_url, "catalog", "diff", "--catalog", str(edited), "--json"))
     assert (found["jobs"], found["changed"]) == (1, 1)

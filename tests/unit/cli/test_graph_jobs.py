@@ -148,6 +148,30 @@ def test_a_job_that_is_shown_names_the_nodes_of_its_children(valkey_url: str) ->
     ]
 
 
+def test_a_node_whose_tool_has_failed_is_told_as_failed_and_the_last_line_names_the_node_that_ended() -> None:
+    assert Actor("", ("length",)).ended("unfinished") == "failed"
+    assert Actor("writer", ("draft",)).ended("unfinished") == "unfinished"
+    lines = shown(ran()[1][-1])
+    assert lines[-1].startswith("user → flow → decide (editor) · ")
+
+
+def test_who_follows_the_job_of_a_node_that_is_a_tool_is_told_of_no_model() -> None:
+    journals = ran()[1][-1]
+    job = f"{next(iter(journals))}.2"
+    assert [line for line in shown({job: journals[job]}) if "measure" in line]
+    assert not [line for line in shown({job: journals[job]}) if "Model:" in line]
+
+
+def test_without_a_name_and_a_job_it_is_the_graph_of_the_newest_job(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = run(valkey_url, lambda stores, *_: in_hand(stores, 2))
+    result = CliRunner().invoke(app, ["graph", "show", "--json", "--redis", valkey_url])
+    found = json.loads(result.stdout)
+    assert (found["job"], found["name"], found["status"]) == (job, "flow", "running")
+
+
 def test_who_was_delegated_to_by_a_model_is_no_node() -> None:
     assert str(Actor("writer", ("edit", "draft"))) == "edit/draft (writer)"
     assert str(Actor("writer", ("edit", "writer"))) == "edit/writer"
@@ -278,6 +302,45 @@ def test_a_graph_that_is_followed_is_given_each_time_that_it_changes(valkey_url:
     assert all(one != other for one, other in pairwise(views))
 
 
+def test_a_node_that_could_not_even_begin_is_marked_with_why_in_a_line() -> None:
+    each = {"name": "each", "agent": "b", "for_each": "work"}
+    flow = graph({"name": "work", "agent": "a"}, each, edges=[edge("work", "each")])
+    catalog, steps = steps_of(flow, agent("a"), agent("b"), replies={"a": [said("no list " * 40)]})
+    view = seen(catalog, steps[-1])
+
+    assert (view.status, states_of(view)) == ("failed", {"work": "done", "each": "failed"})
+    [line] = [line for line in listed(view) if "each (b)" in line]
+    assert "· failed: graph 'flow': 'for_each' of node 'each' is " in line
+    assert len(line) < 200
+
+
+def test_the_state_that_is_told_of_a_graph_within_another_is_its_own() -> None:
+    outer = graph({"name": "one", "graph": "inner"}, {"name": "two", "agent": "writer"}, edges=[edge("one", "two")])
+    catalog, steps = steps_of(outer, *NESTED[1:], replies={"writer": [said(word) for word in ("a", "b", "c")]})
+    of_inner = []
+    for journals in steps:
+        states = GraphStates(job := next(iter(journals)), catalog.agents)
+        for entry in journals[job]:
+            states.note(job, entry)
+        if "inner" in states.names:
+            views = [states.view(name) for name in ("flow", "inner")]
+            of_inner.append(tuple(view.status for view in views if view))
+
+    assert list(dict.fromkeys(of_inner)) == [("running", "running"), ("running", "done"), ("done", "done")]
+
+
+def test_a_job_that_failed_before_anybody_got_it_says_so(valkey_url: str) -> None:
+    async def scenario(stores: Stores, client: Client, _: object) -> str:
+        relay = Relay(stores, team(agent("writer")), ByLeg({}))
+        job = await relay.submit("write", agent="nobody-of-this-name")
+        await relay.drain()
+        with pytest.raises(InvalidRequest) as error:
+            await graph_of(client, job)
+        return str(error.value)
+
+    assert "has come to no graph: failed (" in run(valkey_url, scenario)
+
+
 @pytest.mark.parametrize(
     ("steps", "first", "below", "name", "why"),
     [
@@ -357,8 +420,6 @@ def test_off_a_terminal_each_change_is_a_line(ekiden: Ekiden) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "which graph? Name its agent, or a job"),
-        (("flow", "--follow"), "--follow is for the graph of a job"),
         (("flow", "--redis", "redis://x"), "--redis is for the graph of a job"),
         (("--job", "x", "--follow", "--svg"), "--follow shows the list, or --json"),
         (("--job", "x", "--agents-dir", "."), "--agents-dir has no effect on the graph of a job"),

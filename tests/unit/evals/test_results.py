@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ekiden.dispatcher.evals.expectations import unmet
+from ekiden.dispatcher.evals.expectations import unmet, way_of
 from ekiden.dispatcher.evals.junit import write_junit
 from ekiden.dispatcher.evals.recording_files import (
     Verdict,
@@ -84,6 +84,7 @@ def test_calls_of_the_jobs_below_count_in_the_order_of_time_and_have_no_part_in_
     journals = ran()[1][-1]
     who = ["flow", "writer", "flow", "writer", "editor", "writer", "flow", "writer", "editor"]
     assert faults_in(journals, tools=["measure", "measure"], chain=who) == []
+    assert way_of([entry.record for entry in next(iter(journals.values()))])[:3] == ["flow", "draft (writer)", "flow"]
     assert faults_in(journals, no_tools=["measure"]) == ["no_tools: measure was called"]
 
     called = {"1": [(10, "first"), (40, "last")], "1.1": [(20, "delegated")], "1.2": [(30, "item")]}

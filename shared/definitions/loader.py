@@ -7,6 +7,7 @@ then the packs shipped in ``agents/``. A definition that a nearer one shadows is
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -29,11 +30,13 @@ __all__ = [
     "SHIPPED",
     "Level",
     "Loaded",
+    "broken_agents",
     "layered",
     "load_all",
     "load_file",
     "load_folder",
     "load_levels",
+    "name_in",
 ]
 
 AGENTS_FOLDER = Path(".gemini", "agents")
@@ -167,6 +170,24 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     if not reading.definition.instructions.strip() and reading.definition.graph is None:
         found.append((parts.body_line, "the body is empty: the agent has no instructions", "instructions"))
     return reading.definition, [Problem(str(path), line, "warning", text, aspect) for line, text, aspect in found]
+
+
+def broken_agents(problems: Iterable[Problem]) -> dict[str, str]:
+    """Return the agents whose files have errors, each with the place of the first one, ``file:line``."""
+    found: dict[str, str] = {}
+    for problem in problems:
+        if problem.severity == "error" and problem.file.endswith(".md"):
+            found.setdefault(name_in(Path(problem.file)), problem.where)
+    return found
+
+
+def name_in(broken: Path) -> str:
+    """Return what an agent file that cannot be used calls its agent, else the file's name."""
+    name = None
+    with suppress(OSError, DefinitionError):
+        is_small = broken.is_file() and broken.stat().st_size <= MAX_BYTES
+        name = read_front_matter(decode(broken.read_bytes()).text).fields.get("name") if is_small else None
+    return name if isinstance(name, str) and name.strip() else broken.stem
 
 
 def _optional(name: Literal["project", "global"], root: Path | None) -> Level | None:

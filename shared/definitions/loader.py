@@ -45,6 +45,8 @@ SHIPPED = "shipped"
 """The scope of an agent that comes with Ekiden."""
 _MAX_ENTRIES = 20_000
 _WALK_S = 5.0
+_MOST_TOLD = 50
+"""Errors of one file."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,10 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     try:
         reading = read_definition(parts.fields, parts.body, scope, path.stem)
     except AgentFileError as error:
-        line = _line_within(error, decoded.text) or _line_of(error, parts.lines)
-        return None, [Problem(str(path), line, "error", str(error), _aspect_of(error))]
+        faults = [
+            (_line_within(one, decoded.text) or _line_of(one, parts.lines), one) for one in (error, *error.others)
+        ]
+        return None, [Problem(str(path), line, "error", str(one), _aspect_of(one)) for line, one in faults[:_MOST_TOLD]]
     found: list[tuple[int | None, str, Aspect]] = []
     if decoded.warning:
         found.append((decoded.line, decoded.warning, "front matter"))

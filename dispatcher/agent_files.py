@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
-from ekiden.shared.definitions.loader import Level, layered
+from ekiden.shared.definitions.loader import Level, broken_agents, layered
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.trusted import levels_here, may_stay
 from ekiden.shared.late_logger import LateLogger
@@ -49,13 +49,14 @@ def read_agent_files(settings: Settings, before: AgentFiles | None = None) -> Ag
     levels = levels_here(settings)
     loaded = layered(level.loaded for level in levels)
     found = {definition.name: definition for definition in loaded.definitions}
-    catalog, problems = build_catalog(found.values(), loaded.sources)
+    broken = broken_agents(loaded.problems)
+    catalog, problems = build_catalog(found.values(), loaded.sources, broken)
     wrong = [*loaded.problems, *problems]
     kept = _broken(before, wrong, levels) if before is not None else {}
     sources = {**loaded.sources, **kept}
     if before is not None and kept:
         found |= {name: before.catalog.agents[name] for name in kept}
-        catalog, problems = build_catalog(found.values(), sources)
+        catalog, problems = build_catalog(found.values(), sources, broken)
         wrong = list(dict.fromkeys([*wrong, *problems]))
     held = frozenset(_names(level for level in levels if level.is_held))
     folders = tuple(dict.fromkeys(level.folder for level in levels if level.name != "shipped"))

@@ -17,6 +17,7 @@ from ekiden.shared.patterns import Pattern, compile_pattern
 from ekiden.shared.schema_formats import FORMATS, has_format
 from ekiden.shared.step_limits import limited, spend
 from ekiden.shared.subschemas import check_references, parts_of
+from ekiden.shared.suggestions import nearest
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -75,9 +76,19 @@ def check(schema: Mapping[str, Any], *, formats: bool = False) -> None:
             _check_formats(schema)
     except SchemaError as error:
         where = ".".join(map(str, error.path)) or "the whole"
-        raise DefinitionError(f"no JSON Schema: at {where}, {_shortened(error.message)}") from None
+        why = _no_type(error.instance) if error.validator == "anyOf" and where.endswith("type") else ""
+        raise DefinitionError(f"no JSON Schema: at {where}, {why or _shortened(error.message)}") from None
     except RecursionError:
         raise DefinitionError("no JSON Schema: it is nested too deeply") from None
+
+
+def _no_type(said: object) -> str:
+    """Say which types there are, in the place of one that is none; empty: it is another mistake."""
+    if not isinstance(said, str) or said in _TYPES:
+        return ""
+    near = nearest(said, _TYPES, n=1)
+    advice = f". Did you mean {near[0]!r}?" if near else ""
+    return f"{said!r:.80} is no type: there are {', '.join(_TYPES)}{advice}"
 
 
 def _is_plain(schema: object) -> bool:

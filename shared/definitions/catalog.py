@@ -109,7 +109,9 @@ class Catalog:
 
 
 def build_catalog(
-    definitions: Iterable[AgentDefinition], sources: Mapping[str, str] | None = None
+    definitions: Iterable[AgentDefinition],
+    sources: Mapping[str, str] | None = None,
+    broken: Mapping[str, str] | None = None,
 ) -> tuple[Catalog, list[Problem]]:
     """Check the definitions against each other and make the catalog of what stands.
 
@@ -123,8 +125,9 @@ def build_catalog(
     Args:
         definitions: With unique names, as the loader gives them.
         sources: The file of each agent, for the problems.
+        broken: Agents that are not there because their files have errors, each with the place of the first one.
     """
-    check = _Check({definition.name: definition for definition in definitions}, sources or {})
+    check = _Check({definition.name: definition for definition in definitions}, sources or {}, broken or {})
     check.leave_out_collisions()
     check.leave_out_broken_graphs()
     check.leave_out_dangling_edges()
@@ -134,7 +137,10 @@ def build_catalog(
 
 
 class _Check:
-    def __init__(self, agents: dict[str, AgentDefinition], sources: Mapping[str, str]) -> None:
+    def __init__(
+        self, agents: dict[str, AgentDefinition], sources: Mapping[str, str], broken: Mapping[str, str]
+    ) -> None:
+        self._broken = broken
         self.agents = agents
         self.problems: list[Problem] = []
         self._sources = sources
@@ -156,7 +162,7 @@ class _Check:
 
     def leave_out_broken_graphs(self) -> None:
         """Until all stand: an agent that is left out may be part of another's graph."""
-        while broken := broken_graphs(self.agents, self._named):
+        while broken := broken_graphs(self.agents, self._named, self._broken):
             for name, faults in broken.items():
                 for place, message in faults:
                     said = message if message.endswith("?") else f"{message}."
@@ -215,6 +221,12 @@ class _Check:
             return False
         if target in self.agents:
             return True
+        if target in self._broken:
+            said = (
+                f"agent {name!r} {does} {target!r}, whose file has errors ({self._broken[target]}); left out. Mend it"
+            )
+            self._note(name, field, said)
+            return False
         near = _near(target, self.agents)
         advice = f"Did you mean {_alternatives(near)}?" if near else f"Add that agent, or remove the {edge}"
         self._note(name, field, f"agent {name!r} {does} {target!r}, which does not exist; left out. {advice}")

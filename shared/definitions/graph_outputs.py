@@ -39,7 +39,18 @@ class Outputs:
             lacking = [found for node in nodes if (found := _lacking(self._schema(node), rest)) is not None]
             if nodes and len(lacking) == len(nodes):
                 return _told(path, nodes[-1], *lacking[-1])
+            if nodes and rest and all(map(self._is_text, nodes)):
+                said = (
+                    f"{'.'.join(path)!r} is nothing that agent {nodes[-1].runner!r} gives: its file has no 'output', "
+                )
+                return f"{said}so that it is a text, which has no {rest[0]!r}. Add an 'output' with a 'schema' there"
         return ""
+
+    def _is_text(self, node: Node) -> bool:
+        """Tell whether a node gives a text for sure: nobody else answers for its agent, and nothing gives it a form."""
+        agent = self._agents.get(node.runner)
+        is_plain = agent is not None and agent.output is None and agent.graph is None and not agent.handoffs
+        return is_plain and not node.for_each
 
     def _schema(self, node: Node) -> Mapping[str, Any]:
         agent = self._agents.get(node.runner)

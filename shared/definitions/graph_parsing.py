@@ -15,12 +15,13 @@ All raise ``AgentFileError`` with the place in the file.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.graph import END, Edge, Graph, Node
 from ekiden.shared.definitions.graph_templates import expressions_in
-from ekiden.shared.definitions.problems import AgentFileError
+from ekiden.shared.definitions.problems import AgentFileError, all_read, together
 from ekiden.shared.errors import DefinitionError
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.variables import problem_of
@@ -57,23 +58,25 @@ def read_graph(value: Any) -> dict[str, Any]:
     place: Place = (FIELD,)
     if not isinstance(value, Mapping):
         raise fault(f"'graph' must be an object such as {{entry: a, nodes: [...], edges: [...]}}, not {value!r}", place)
-    given = _given(value, _GRAPH, "'graph'", place)
-    nodes = read_nodes(given.get("nodes"), (FIELD, "nodes"))
-    edges = given.get("edges", [])
-    if not isinstance(edges, list) or len(edges) > _MOST_EDGES:
-        raise fault(f"'edges' must be a list of {_MOST_EDGES:,} {{from: a, to: b}} at most", (FIELD, "edges"))
-    read = {
-        **given,
-        "entry": _entry(given.get("entry")),
-        "nodes": nodes,
-        "edges": [_edge(edge, (FIELD, "edges", number)) for number, edge in enumerate(edges)],
-        "state": _state(given.get("state", {})),
+    given = {key: item for key, item in value.items() if item is not None}
+    read = {**given, "entry": None, "edges": [], "state": {}}
+    forms: dict[str, Callable[[Any], Any]] = {
+        "entry": _entry,
+        "nodes": lambda nodes: read_nodes(nodes, (FIELD, "nodes")),
+        "edges": _edges,
+        "state": _state,
+        "max_rounds": lambda rounds: read_rounds(rounds, (FIELD, "max_rounds")),
+        "merge": _merge,
     }
-    if "max_rounds" in given:
-        read["max_rounds"] = read_rounds(given["max_rounds"], (FIELD, "max_rounds"))
-    if given.get("merge", "list") not in _MERGES:
-        raise fault(f"'merge' must be {' or '.join(_MERGES)}, not {given['merge']!r}", (FIELD, "merge"))
-    return read
+    needed = {"entry": None, "nodes": None, **given}
+
+    def look(key: str) -> Any:
+        return forms[key](needed[key]) if key else check_known(value, _GRAPH, "'graph'", place)
+
+    keys = [key for key in ("", *forms) if not key or key in needed]
+    values = dict(zip(keys, all_read(partial(look, key) for key in keys), strict=True))
+    values.pop("")
+    return read | values
 
 
 def read_nodes(value: Any, place: Place) -> list[dict[str, Any]]:
@@ -81,7 +84,7 @@ def read_nodes(value: Any, place: Place) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not value or len(value) > _MOST_NODES:
         said = f"must be a list of 1 to {_MOST_NODES} nodes such as {{name: fixer, agent: code-fixer}}"
         raise fault(f"{place[-1]!r} {said}, not {value!r:.100}", place)
-    return [_node(node, (*place, number)) for number, node in enumerate(value)]
+    return all_read(partial(_node, node, (*place, number)) for number, node in enumerate(value))
 
 
 def read_rounds(value: Any, place: Place) -> int:
@@ -107,13 +110,16 @@ def check_condition(text: str, place: Place) -> None:
 
 
 def check_known(given: Mapping[str, Any], known: Iterable[str], what: str, place: Place) -> None:
-    """Refuse a key that means nothing."""
+    """Refuse keys that mean nothing."""
     names = list(known)
+    faults: list[AgentFileError] = []
     for key in given:
         if key not in names:
             near = nearest(str(key).casefold(), names, n=1)
             advice = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}"
-            raise fault(f"{key!r} of {what} is not known. {advice}", (*place, str(key)))
+            faults.append(fault(f"{key!r} of {what} is not known. {advice}", (*place, str(key))))
+    if faults:
+        raise together(faults)
 
 
 def fault(message: str, place: Place) -> AgentFileError:
@@ -139,6 +145,9 @@ def _node(item: Any, place: Place) -> dict[str, Any]:
         raise fault(f"a node is an object such as {{name: fixer, agent: code-fixer}}, not {item!r:.80}", place)
     given = _given({"agent": item} if isinstance(item, str) else item, _NODE, "a node", place)
     texts = {key: text_of(given, key, place) for key in ("name", *_KINDS, "for_each", "output") if key in given}
+    for kind in _KINDS:
+        if texts.get(kind, "x") == "":
+            raise fault(f"{kind!r} of a node is empty: say what it is, or leave it out", (*place, kind))
     kinds = [kind for kind in _KINDS if texts.get(kind)]
     if len(kinds) != 1:
         said = f"this one has {' and '.join(kinds)}" if kinds else f"this one has none: {item!r:.80}"
@@ -152,17 +161,27 @@ def _node(item: Any, place: Place) -> dict[str, Any]:
                 f"{key!r} of node {name!r} has no effect: it is for nodes with {' or '.join(of)}", (*place, key)
             )
     read = {**given, **texts, "name": name}
-    if kind == "ask_user":
-        _check_templates(texts["ask_user"], (*place, "ask_user"))
-    if "args" in given:
-        read["args"] = _object(given["args"], "{path: '${fix.path}'}", (*place, "args"))
-        _check_templates(read["args"], (*place, "args"))
-    if "inputs" in given:
-        inputs = _object(given["inputs"], "{objective: analysis.summary}", (*place, "inputs"))
-        read["inputs"] = {key: _expression(text, (*place, "inputs", key)) for key, text in inputs.items()}
-    if texts.get("for_each"):
-        _expression(texts["for_each"], (*place, "for_each"))
-    return read
+    values = {
+        "ask_user": lambda: _check_templates(texts["ask_user"], (*place, "ask_user")),
+        "args": lambda: _args(given["args"], (*place, "args")),
+        "inputs": lambda: _inputs(given["inputs"], (*place, "inputs")),
+        "for_each": lambda: _expression(texts["for_each"], (*place, "for_each")) if texts["for_each"] else "",
+    }
+    keys = [key for key in values if key in given]
+    found = all_read(values[key] for key in keys)
+    return read | {key: value for key, value in zip(keys, found, strict=True) if value is not None}
+
+
+def _args(value: Any, place: Place) -> dict[str, Any]:
+    args = _object(value, "{path: '${fix.path}'}", place)
+    _check_templates(args, place)
+    return args
+
+
+def _inputs(value: Any, place: Place) -> dict[str, str]:
+    inputs = _object(value, "{objective: analysis.summary}", place)
+    texts = all_read(partial(_expression, text, (*place, key)) for key, text in inputs.items())
+    return dict(zip(inputs, texts, strict=True))
 
 
 def _check_name(name: str, place: Place) -> None:
@@ -170,6 +189,18 @@ def _check_name(name: str, place: Place) -> None:
         raise fault(f"a node needs a 'name' of one line, 200 characters at most; this one has {name!r:.80}", place)
     if name.upper() == END or name.startswith("__"):
         raise fault(f"a node cannot be named {name!r}: it means where a graph begins or ends", (*place, "name"))
+
+
+def _edges(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or len(value) > _MOST_EDGES:
+        raise fault(f"'edges' must be a list of {_MOST_EDGES:,} {{from: a, to: b}} at most", (FIELD, "edges"))
+    return all_read(partial(_edge, edge, (FIELD, "edges", number)) for number, edge in enumerate(value))
+
+
+def _merge(value: Any) -> str:
+    if value not in _MERGES:
+        raise fault(f"'merge' must be {' or '.join(_MERGES)}, not {value!r}", (FIELD, "merge"))
+    return str(value)
 
 
 def _edge(item: Any, place: Place) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Whether what the graph of an agent names is there: agents, graphs, inputs, tools, and outputs in its expressions."""
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.agent_inputs import OBJECTIVE
@@ -19,26 +21,47 @@ __all__ = ["broken_graphs"]
 
 Place = tuple[str | int, ...]
 
+NONE: Mapping[str, str] = MappingProxyType({})
+
 
 def broken_graphs(
-    agents: Mapping[str, AgentDefinition], known: Collection[str] = ()
+    agents: Mapping[str, AgentDefinition], known: Collection[str] = (), broken: Mapping[str, str] = NONE
 ) -> dict[str, list[tuple[Place, str]]]:
     """Return what is wrong with the graphs of agents, by agent: the places in its file, and messages with the remedies.
 
     Args:
         agents: Those that stand, by name.
         known: The names of all, also of those that were left out.
+        broken: Agents that are not there because their files have errors, each with the place of the first one.
     """
-    found = {name: list(_faults(agent, agents, known)) for name, agent in sorted(agents.items()) if agent.graph}
+    missing = Missing(agents, known, broken)
+    found = {name: list(_faults(agent, agents, missing)) for name, agent in sorted(agents.items()) if agent.graph}
     return {name: faults for name, faults in found.items() if faults}
 
 
+class Missing(NamedTuple):
+    """Why an agent is not there."""
+
+    agents: Mapping[str, AgentDefinition]
+    known: Collection[str]
+    broken: Mapping[str, str]
+
+    def why(self, name: str) -> str:
+        """Say it, and what to do."""
+        if name in self.known:
+            return "which is left out itself. Mend that one"
+        if name in self.broken:
+            return f"whose file has errors: {self.broken[name]}. Mend that one"
+        near = nearest(name, self.agents, n=1)
+        return f"which does not exist. {f'Did you mean {near[0]!r}?' if near else 'Add that agent, or name another'}"
+
+
 def _faults(
-    agent: AgentDefinition, agents: Mapping[str, AgentDefinition], known: Collection[str]
+    agent: AgentDefinition, agents: Mapping[str, AgentDefinition], missing: Missing
 ) -> Iterator[tuple[Place, str]]:
     graph = agent.graph
     assert graph is not None
-    named = [*_unknown(agent, graph, agents, known), *_forbidden(agent, graph)]
+    named = [*_unknown(agent, graph, agents, missing), *_forbidden(agent, graph)]
     if not named:  # without the agents, it is not known what outputs are called
         channels = Channels.of(graph, agents)
         named = [*_inputs(graph, agents), *_arguments(graph), *_expressions(graph, channels, agents)]
@@ -74,7 +97,7 @@ def _run_by(agent: AgentDefinition) -> list[str]:
 
 
 def _unknown(
-    agent: AgentDefinition, graph: Graph, agents: Mapping[str, AgentDefinition], known: Collection[str]
+    agent: AgentDefinition, graph: Graph, agents: Mapping[str, AgentDefinition], missing: Missing
 ) -> Iterator[tuple[Place, str]]:
     for number, node in enumerate(graph.nodes):
         place = ("nodes", number, node.kind)
@@ -83,16 +106,9 @@ def _unknown(
         if node.runner == agent.name:
             yield place, f"the node {node.name!r} runs {agent.name!r}, whose graph it is part of. Name another"
         elif node.runner not in agents:
-            yield place, f"the node {node.name!r} runs {node.runner!r}, {_missing(node, agents, known)}"
+            yield place, f"the node {node.name!r} runs {node.runner!r}, {missing.why(node.runner)}"
         elif node.graph and agents[node.graph].graph is None:
             yield place, f"the node {node.name!r} runs the graph of {node.graph!r}, which has none. Write 'agent'"
-
-
-def _missing(node: Node, agents: Mapping[str, AgentDefinition], known: Collection[str]) -> str:
-    if node.runner in known:
-        return "which is left out itself. Mend that one"
-    near = nearest(node.runner, agents, n=1)
-    return f"which does not exist. {f'Did you mean {near[0]!r}?' if near else 'Add that agent, or name another'}"
 
 
 def _forbidden(agent: AgentDefinition, graph: Graph) -> Iterator[tuple[Place, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ekiden.shared.definitions.graph import END, Edge, Graph
 from ekiden.shared.definitions.graph_parsing import fault
+from ekiden.shared.definitions.problems import together
 from ekiden.shared.suggestions import nearest
 
 __all__ = ["check_shape", "place_in"]
@@ -16,10 +17,10 @@ def check_shape(graph: Graph) -> None:
     """Refuse a graph with a node that nothing reaches, an edge to nowhere, a round without an end, and the like.
 
     Raises:
-        AgentFileError: the first of them, with its place in the file and the remedy.
+        AgentFileError: the first of them, with its place in the file and the remedy, and with the others.
     """
-    for place, message in _faults(graph):
-        raise fault(message, place_in(graph, place))
+    if faults := [fault(message, place_in(graph, place)) for place, message in _faults(graph)]:
+        raise together(faults)
 
 
 def place_in(graph: Graph, place: Place) -> Place:

@@ -7,6 +7,7 @@ then the packs shipped in ``agents/``. A definition that a nearer one shadows is
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -29,11 +30,13 @@ __all__ = [
     "SHIPPED",
     "Level",
     "Loaded",
+    "broken_agents",
     "layered",
     "load_all",
     "load_file",
     "load_folder",
     "load_levels",
+    "name_in",
 ]
 
 AGENTS_FOLDER = Path(".gemini", "agents")
@@ -42,6 +45,8 @@ SHIPPED = "shipped"
 """The scope of an agent that comes with Ekiden."""
 _MAX_ENTRIES = 20_000
 _WALK_S = 5.0
+_MOST_TOLD = 50
+"""Errors of one file."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +161,10 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     try:
         reading = read_definition(parts.fields, parts.body, scope, path.stem)
     except AgentFileError as error:
-        line = _line_within(error, decoded.text) or _line_of(error, parts.lines)
-        return None, [Problem(str(path), line, "error", str(error), _aspect_of(error))]
+        faults = [
+            (_line_within(one, decoded.text) or _line_of(one, parts.lines), one) for one in (error, *error.others)
+        ]
+        return None, [Problem(str(path), line, "error", str(one), _aspect_of(one)) for line, one in faults[:_MOST_TOLD]]
     found: list[tuple[int | None, str, Aspect]] = []
     if decoded.warning:
         found.append((decoded.line, decoded.warning, "front matter"))
@@ -167,6 +174,24 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     if not reading.definition.instructions.strip() and reading.definition.graph is None:
         found.append((parts.body_line, "the body is empty: the agent has no instructions", "instructions"))
     return reading.definition, [Problem(str(path), line, "warning", text, aspect) for line, text, aspect in found]
+
+
+def broken_agents(problems: Iterable[Problem]) -> dict[str, str]:
+    """Return the agents whose files have errors, each with the place of the first one, ``file:line``."""
+    found: dict[str, str] = {}
+    for problem in problems:
+        if problem.severity == "error" and problem.file.endswith(".md"):
+            found.setdefault(name_in(Path(problem.file)), problem.where)
+    return found
+
+
+def name_in(broken: Path) -> str:
+    """Return what an agent file that cannot be used calls its agent, else the file's name."""
+    name = None
+    with suppress(OSError, DefinitionError):
+        is_small = broken.is_file() and broken.stat().st_size <= MAX_BYTES
+        name = read_front_matter(decode(broken.read_bytes()).text).fields.get("name") if is_small else None
+    return name if isinstance(name, str) and name.strip() else broken.stem
 
 
 def _optional(name: Literal["project", "global"], root: Path | None) -> Level | None:

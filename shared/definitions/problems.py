@@ -1,11 +1,14 @@
 """What is wrong with an agent file, as a value (``Problem``) or on its way there (``AgentFileError``)."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ekiden.shared.errors import DefinitionError
 
-__all__ = ["AgentFileError", "Aspect", "Problem", "Severity"]
+__all__ = ["AgentFileError", "Aspect", "Problem", "Severity", "all_read", "together"]
+
+T = TypeVar("T")
 
 Severity = Literal["error", "warning"]
 Aspect = Literal[
@@ -47,6 +50,7 @@ class AgentFileError(DefinitionError):
         field: str | None = None,
         within: tuple[str | int, ...] = (),
         is_missing: bool = False,
+        others: Sequence["AgentFileError"] = (),
     ) -> None:
         """Keep the ``line`` (from 1), or the top-level ``field``, beside the text; and whether a field is not there.
 
@@ -56,9 +60,32 @@ class AgentFileError(DefinitionError):
             field: On the top level of the front matter.
             within: Keys and numbers, from the field on to what is wrong.
             is_missing: A field that is needed is not there.
+            others: What else is wrong, where more than the first was looked for.
         """
         super().__init__(message)
         self.within = within
         self.is_missing = is_missing
+        self.others = tuple(others)
         self.line = line
         self.field = field
+
+
+def all_read(reads: Iterable[Callable[[], T]]) -> list[T]:
+    """Do all of ``reads``, also behind one that fails. Raises the first ``AgentFileError``, with the others."""
+    done: list[T] = []
+    faults: list[AgentFileError] = []
+    for read in reads:
+        try:
+            done.append(read())
+        except AgentFileError as error:
+            faults.append(error)
+    if faults:
+        raise together(faults)
+    return done
+
+
+def together(faults: Iterable[AgentFileError]) -> AgentFileError:
+    """Return the first of some faults, which has the others."""
+    first, *others = (one for fault in faults for one in (fault, *fault.others))
+    first.others = tuple(others)
+    return first

@@ -18,7 +18,7 @@ def catalog_of_files(agents_dir: Sequence[Path] | None, otherwise: str) -> Catal
     ``otherwise``: what is not done where a file has an error, which is told then. Raises ``DefinitionError``.
     """
     agents = open_agents(agents_dir or ())
-    checker = Checker(agents.in_force)
+    checker = Checker(agents.in_force, broken=agents.broken)
     errors = [error for file in agents.files if not file.is_shadowed for error in checker.report(file).errors]
     for error in errors:
         note(error)

@@ -118,6 +118,7 @@ class Checker:
         models: Names, or patterns of names, that the settings give to models.
         default_model: The model of agents that name none.
         tools: The tools that there are.
+        broken: Agents whose files have errors, each with the place of the first one.
         findability: What is wrong with how requests find the agents, by name; empty: that was not looked at.
     """
 
@@ -128,6 +129,7 @@ class Checker:
         models: Iterable[str] = (),
         default_model: str = "",
         tools: KnownTools | None = None,
+        broken: Mapping[str, str] | None = None,
     ) -> None:
         self.agents = agents
         self.servers = None if servers is None else frozenset(servers)
@@ -135,7 +137,8 @@ class Checker:
         self.default_model = default_model
         self.tools = tools or KnownTools()
         self.findability: Mapping[str, tuple[Finding, ...]] = {}
-        self._references = _references(agents)
+        self.broken = broken or {}
+        self._references = self._between_all(agents)
 
     def report(self, file: AgentFile) -> Report:
         """Check one file."""
@@ -255,16 +258,15 @@ class Checker:
                 for place, message in wrong_arguments(node, schema) if schema else ():
                     yield Finding("warning", message, line_in(file, place_in(graph, ("nodes", number, *place))))
 
+    def _between_all(self, agents: Mapping[str, AgentDefinition]) -> list[Problem]:
+        """Return what is wrong between the agents; without sources, an agent stands for its file."""
+        return build_catalog(agents.values(), broken=self.broken)[1]
+
     def _between(self, file: AgentFile, agent: AgentDefinition, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
         is_in_force = self.agents.get(agent.name) is agent
-        found = self._references if is_in_force else _references({**self.agents, agent.name: agent})
+        found = self._references if is_in_force else self._between_all({**self.agents, agent.name: agent})
         own = [one for one in found if one.file == agent.name and one.aspect in aspects]
         return tuple(Finding(one.severity, one.message, line_in(file.path, one.place)) for one in own)
-
-
-def _references(agents: Mapping[str, AgentDefinition]) -> list[Problem]:
-    """Return what is wrong between the agents; without sources, an agent stands for its file."""
-    return build_catalog(agents.values())[1]
 
 
 def _of(problems: Iterable[Problem], *aspects: str) -> tuple[Finding, ...]:

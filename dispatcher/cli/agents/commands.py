@@ -349,7 +349,7 @@ def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:
     for problem in (*learn_providers(settings), *tools.problems, *servers.problems):
         note(f"ekiden: {problem}")
     default = settings.model or ""
-    return Checker({**agents.in_force, **given}, servers.servers, settings.model_aliases, default, tools)
+    return Checker({**agents.in_force, **given}, servers.servers, settings.model_aliases, default, tools, agents.broken)
 
 
 def _files_named(name: str, agents: Agents) -> list[AgentFile]:

@@ -1,19 +1,16 @@
 """The agent files that the ``agents`` commands work on: every level's, with what is wrong with them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from ekiden.shared.definitions.encoding import decode
-from ekiden.shared.definitions.frontmatter import MAX_BYTES, read_front_matter
-from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, load_file, load_folder
+from ekiden.shared.definitions.loader import AGENTS_FOLDER, Level, broken_agents, load_file, load_folder, name_in
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.transfer_names import transfer_tool_name
 from ekiden.shared.definitions.trusted import files_here, trusted
-from ekiden.shared.errors import DefinitionError, InvalidRequest, UnknownAgent
+from ekiden.shared.errors import InvalidRequest, UnknownAgent
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings.model import load_settings
 
@@ -57,6 +54,12 @@ class Agents:
     def in_force(self) -> Mapping[str, AgentDefinition]:
         """The definitions that count, by name."""
         return {file.name: file.definition for file in self.files if file.definition and not file.is_shadowed}
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """Agents whose files have errors, each with the place of the first one."""
+        without = (file for file in self.files if file.definition is None)
+        return broken_agents(problem for file in without for problem in file.problems)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -131,13 +134,4 @@ def _files_of(level: Level) -> Iterator[AgentFile]:
         yield AgentFile(definition.name, Path(source), level.name, definition, problems, is_held=level.is_held)
     for file in dict.fromkeys(problem.file for problem in loaded.problems if problem.file not in paths):
         problems = tuple(problem for problem in loaded.problems if problem.file == file)
-        yield AgentFile(_name_of(Path(file)), Path(file), level.name, None, problems)
-
-
-def _name_of(broken: Path) -> str:
-    """Return what an agent file that cannot be used calls its agent, else the file's name."""
-    name = None
-    with suppress(OSError, DefinitionError):
-        is_small = broken.is_file() and broken.stat().st_size <= MAX_BYTES
-        name = read_front_matter(decode(broken.read_bytes()).text).fields.get("name") if is_small else None
-    return name if isinstance(name, str) and name.strip() else broken.stem
+        yield AgentFile(name_in(Path(file)), Path(file), level.name, None, problems)

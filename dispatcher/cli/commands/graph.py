@@ -114,7 +114,7 @@ def _graph_of(name: str, agents_dir: list[Path] | None) -> tuple[AgentFile, Grap
     if file.definition.graph is None:
         raise InvalidRequest(f"agent {file.name!r} has no graph: write 'graph' or 'orchestrate' in {str(file.path)!r}")
     in_force = {**agents.in_force, file.name: file.definition}
-    _, problems = build_catalog(in_force.values(), {**agents.sources, file.name: str(file.path)})
+    _, problems = build_catalog(in_force.values(), {**agents.sources, file.name: str(file.path)}, agents.broken)
     for problem in problems:
         if problem.aspect == "graph" and problem.file == str(file.path):
             note(f"ekiden: {problem}")

@@ -1,6 +1,6 @@
 """``ekiden team …``: all agents, and who passes work on to whom; no server is needed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from ekiden.dispatcher.cli.views.graph_text import print_team
 from ekiden.dispatcher.cli.views.pictures import AsMermaid, AsSvg, only_one, say_picture
 from ekiden.shared.definitions.catalog import build_catalog
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.terminal_text import say_json
+from ekiden.shared.terminal_text import note, say_json
 
 __all__ = ["app"]
 
@@ -39,8 +39,10 @@ def show(
 ) -> None:
     """Show which agents hand over and delegate to each other."""
     only_one(json=as_json, mermaid=as_mermaid, svg=as_svg)
-    in_force = open_agents(agents_dir or []).in_force
-    agents = build_catalog(in_force.values())[0].agents
+    found = open_agents(agents_dir or [])
+    catalog, _ = build_catalog(found.in_force.values(), found.sources, found.broken)
+    agents = catalog.agents
+    _tell_of_absent(dict.fromkeys([*found.broken, *(name for name in found.in_force if name not in agents)]))
     shown = agents if alone or as_json else _together(agents)
     picture = team_picture(shown)
     if as_json:
@@ -49,6 +51,11 @@ def show(
         say_picture(picture, as_svg=as_svg)
     else:
         print_team(Output(), picture, len(agents) - len(shown))
+
+
+def _tell_of_absent(names: Iterable[str]) -> None:
+    if absent := ", ".join(names):
+        note(f"ekiden: not shown, since their files have errors: {absent}. `ekiden agents validate` says which")
 
 
 def _together(agents: Mapping[str, AgentDefinition]) -> dict[str, AgentDefinition]:

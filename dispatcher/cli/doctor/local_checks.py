@@ -82,7 +82,7 @@ def trust() -> Finding:
 def agent_files() -> Finding:
     """Tell whether the agent files that count here can be read and fit together."""
     agents = open_agents(())
-    checker = Checker(agents.in_force)
+    checker = Checker(agents.in_force, broken=agents.broken)
     reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
     bad = [report for report in reports if report.count("error")]
     if not bad:

@@ -246,3 +246,17 @@ def test_the_label_of_an_edge_that_leads_back_stands_on_its_line(agents: Path) -
     boxes = [places[name] for name in nodes]
 
     assert min(boxes) - 120 <= places["if: !review.good_enough_to_be_printed"] <= max(boxes) + 120
+
+
+def test_what_names_an_agent_whose_file_is_broken_says_so_and_the_team_does_too(agents: Path) -> None:
+    (agents / "broken.md").write_text("---\nname: broken\ndescription: d\nlimits: {max_turns: many}\n---\nYou work.\n")
+    write(agents, "needing", graph={"entry": "broken", "nodes": ["broken"]})
+    write(agents, "passing", handoffs=["broken"])
+
+    for name, where in (("needing", "runs 'broken', whose file has errors: "), ("passing", "hands over to 'broken', ")):
+        said = " ".join(ekiden("agents", "validate", name).stdout.split())
+        assert where in said
+        assert "broken.md:4" in said
+        assert "does not exist" not in said
+    told = ekiden("team", "show").stderr
+    assert "not shown, since their files have errors: broken, needing. `ekiden agents validate`" in told

@@ -66,6 +66,44 @@ def test_refuses_a_graph_that_cannot_be_gone_through(
     assert caught.value.within == within
 
 
+def test_all_that_is_wrong_with_the_form_of_a_graph_is_told_each_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "flow.md"
+    lines = [
+        "name: flow",
+        "description: d",
+        "graph:",
+        "  entry: a",
+        "  nodes:",
+        "    - {name: a, agent: w, for_each: 'size(', inputs: {x: 'b >'}, joim: any}",
+        "    - {name: q, ask_user: ''}",
+        "  edges:",
+        "    - {from: a, to: q, when: 'true'}",
+        "    - {from: q, to: END, condition: 'size(a) >'}",
+        "  merge: lost",
+    ]
+    path.write_text("---\n" + "\n".join(lines) + "\n---\n")
+
+    told = [(one.line, one.message.partition(". ")[0]) for one in load_file(path, "project")[1]]
+
+    assert [line for line, _ in told] == [7, 8, 10, 11, 12]
+    assert [said for _, said in told][:3] == [
+        "'joim' of a node is not known",
+        "'ask_user' of a node is empty: say what it is, or leave it out",
+        "'when' of an edge is not known",
+    ]
+    path.write_text(path.read_text().replace(", joim: any", ""))
+    assert [one.line for one in load_file(path, "project")[1]][:3] == [7, 7, 8], "two of one node"
+
+
+def test_all_that_is_wrong_with_the_ways_of_a_graph_is_told() -> None:
+    with pytest.raises(AgentFileError) as caught:
+        flow(["a", "b", "c"], ["a > d", "a > END", "e > b"])
+    told = [str(caught.value), *map(str, caught.value.others)]
+    assert len(told) == 4
+    assert "'d', which is no node" in told[0]
+    assert "'e', which is no node" in told[1]
+
+
 @pytest.mark.parametrize(
     ("nodes", "edges"),
     [
@@ -436,3 +474,13 @@ def test_what_belongs_to_an_orchestrator_is_told_without_one(field: str) -> None
     ]
     beside = read_definition(fields | {"graph": {"entry": "a", "nodes": ["a"]}}, "").notes
     assert f"'{field}' has no effect without 'orchestrate': write it into 'graph'" in [text for _, text in beside]
+
+
+def test_a_field_of_an_agent_that_gives_a_text_is_an_error_and_what_may_have_one_is_none() -> None:
+    [said] = problems_of(flow(["a", "b"], ["a > b if a.lenght > 3", "a > END if none"]), agent("a"), agent("b"))
+    assert "'a.lenght' is nothing that agent 'a' gives: its file has no 'output', so that it is a text" in said
+    for other in (agent("a", handoffs=["b"]), agent("a", output={"name": "a", "schema": {"type": "object"}})):
+        assert not problems_of(flow(["a", "b"], ["a > b if a.lenght > 3", "a > END if none"]), other, agent("b"))
+    mapped = {"name": "a", "agent": "a", "for_each": "task.inputs.list"}
+    for nodes, condition in (([mapped, "b"], "a[0].x == 1"), (["a", "b"], "a.contains('x') && a.size() > 3")):
+        assert not problems_of(flow(nodes, [f"a > b if {condition}", "a > END if none"]), agent("a"), agent("b"))

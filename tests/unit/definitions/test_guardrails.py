@@ -74,7 +74,10 @@ def test_an_error_names_file_and_line(tmp_path: Path) -> None:
         ([{"name": "a\nb", "validator": "json"}], "entry 1 has no name that can be shown"),
         ([{"name": "a"}], "'a' checks nothing"),
         ([{"name": "a", "schema": {}}], "the schema of 'a' must be a JSON Schema"),
-        ([{"name": "a", "schema": {"type": "objekt"}}], "the schema of 'a': no JSON Schema: at type"),
+        (
+            [{"name": "a", "schema": {"type": "objekt"}}],
+            "the schema of 'a': no JSON Schema: at type, 'objekt' is no type: there are string, number",
+        ),
         ([{"name": "a", "schema": {"pattern": "(?=a)"}}], "the schema of 'a': pattern"),
         ([{"name": "a", "schema": {"$ref": "http://x/y"}}], "the schema of 'a'"),
         ([{"name": "a", "schema": {"format": "regex"}}], "the format 'regex' cannot be checked: there are email, uri"),

@@ -18,6 +18,7 @@ from ekiden.shared.records import (
     Delegated,
     Ended,
     Entry,
+    Forked,
     HandedOff,
     JobRequested,
     LegStarted,
@@ -129,6 +130,7 @@ def _subjects(entries: Sequence[Entry], agent: str) -> _Subjects:
     legs = {one.leg for one in started if one.agent == agent and one.leg}
     begun = {one.leg for one in shared if isinstance(one, LegStarted)}
     yield from _inputs(records, legs - begun)
+    yield from _added(records[len(shared) :], legs)
     yield from _handoffs(records[len(shared) :], legs)
     over = {(one.leg, one.result.call_id) for one in shared if isinstance(one, ToolFinished)}
     yield from _calls([record for record in records if record.leg in legs], over)
@@ -144,11 +146,21 @@ def _inputs(records: Sequence[Record], legs: Collection[int]) -> _Subjects:
     request = next((record for record in records if isinstance(record, JobRequested)), None)
     if request is None:
         return
+    asked = request.prompt
     if 1 in legs:
-        yield "input", "", Subject.asked(request.prompt, request.inputs), False
+        yield "input", "", Subject.asked(asked, request.inputs), False
     for record in records:
-        if isinstance(record, HandedOff) and record.leg + 1 in legs and _begins(record):
-            yield "input", "", Subject.asked(request.prompt, request.inputs, record.context), False
+        if isinstance(record, Forked) and record.prompt:
+            asked = f"{asked}\n\n{record.prompt}"
+        elif isinstance(record, HandedOff) and record.leg + 1 in legs and _begins(record):
+            yield "input", "", Subject.asked(asked, request.inputs, record.context), False
+
+
+def _added(own: Sequence[Record], legs: Collection[int]) -> _Subjects:
+    """Yield what the user has added to it in the fork that the job is; ``own``: not shared."""
+    for record in own:
+        if isinstance(record, Forked) and record.prompt and record.leg in legs:
+            yield "input", "", Subject(record.prompt), False
 
 
 def _begins(moved: HandedOff) -> bool:

@@ -38,6 +38,7 @@ SECRETS = [
     "SG.0123456789abcdefgh.0123456789abcdefgh",
 ]
 NO_SECRETS = [
+    "NaN",
     "the password is needed here",
     "max_tokens=2000",
     "token: true",

@@ -62,3 +62,22 @@ def test_calls_and_judgements_count_where_they_were_made(what: str, calls: int, 
         assert totals([story_of(fork, await reader.entries(fork))]) == told
 
     on_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("what", "judged"), [("lead begins turn 3", {"lead": 1, "fixer": 1}), ("fixer begins", {"fixer": 1})]
+)
+def test_what_a_fork_adds_is_held_against_guardrails_as_well(what: str, judged: dict[str, int]) -> None:
+    rails = {"guardrails": [{"name": "short", "max_length": 30, "on": "input"}]}
+    agents = team({"name": "lead", **rails}, {"name": "fixer", **rails})
+
+    async def scenario(world: World) -> None:
+        fork = (await world.forked(what, prompt="word " * 10)).job
+        reader = Reader(world.stores, fork)
+        found = {}
+        for name in ("lead", "fixer"):
+            replay = await rails_replayed(reader, agents.definition(name), since_s=3600, limit=9, shown=0)  # type: ignore[arg-type]
+            found[name] = replay.counts["short", "input", False]
+        assert {name: 1 for name, count in found.items() if count} == judged
+
+    on_world(scenario)

@@ -5,7 +5,6 @@ What a fork adds to one is judged, with all of it, where the fork goes on: no di
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import dropwhile
 from typing import Any
 
 from ekiden.shared.definitions.guardrail_parsing import request_guardrails
@@ -56,10 +55,12 @@ def request_rails_of(settings: Settings) -> RequestRails:
 
 
 def _set_by_user(leg: Leg) -> dict[str, Any]:
-    """Return the session variables that come with the request, or that a fork sets."""
-    behind = list(dropwhile(lambda record: not isinstance(record, Forked), leg.records))[1:]
-    forked = next((one.changes for one in behind if isinstance(one, StateChanged) and one.by == BY_FORK), {})
-    return {name: value for name, value in {**leg.request.state, **forked}.items() if value is not None}
+    """Return the session variables that come with the request, or that forks set, of which there may be several."""
+    said = dict(leg.request.state)
+    for record in (entry.record for entry in leg.entries):
+        if isinstance(record, StateChanged) and record.by == BY_FORK:
+            said |= record.changes
+    return {name: value for name, value in said.items() if value is not None}
 
 
 async def _said(rail: Guardrail, subject: Subject, leg: Leg) -> Guarded:

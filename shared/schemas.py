@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ekiden.shared.errors import DefinitionError, TooCostly
@@ -49,6 +50,10 @@ _UNAVAILABLE = {
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _AT_THE_ROOT = ("$schema", "$id")
 """Say which dialect and which document: there is one of each here."""
+
+
+class _NoJson(DefinitionError):
+    """A value holds what Python has for a number, and JSON has not."""
 
 
 def check(schema: Mapping[str, Any], *, formats: bool = False) -> None:
@@ -121,6 +126,8 @@ def problems(value: Any, schema: Mapping[str, Any], *, formats: bool = False) ->
             if not limit.is_final:
                 raise
             return ["the whole: to check it by its JSON Schema takes too long: give less, or something simpler"]
+        except _NoJson as error:
+            return [f"the whole: {error}"]
         except Exception as error:  # of a schema that nobody has checked, or a value without bottom
             return [f"the whole: its JSON Schema cannot be applied to it ({_shortened(str(error))})"]
 
@@ -153,6 +160,8 @@ def _check_size(value: Any, entries: int, text: int, depth: int | None = None) -
         inside = [*one, *one.values()] if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
         entries -= len(inside)
         spend(len(inside) // 32)
+        if isinstance(one, float) and not isfinite(one):
+            raise _NoJson("NaN and the infinities are no JSON: give a number, or null")
         if entries < 0 or text < 0:
             raise DefinitionError(too_large)
         if depth is not None and level > depth:

@@ -7,9 +7,10 @@ trace rely on it.
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
-__all__ = ["MAX_DEPTH", "nests_too_deep", "read_json", "storable"]
+__all__ = ["MAX_DEPTH", "has_nan", "nests_too_deep", "read_json", "storable", "strict_json"]
 
 MAX_DEPTH = 64
 """Levels of lists and objects in each other: pydantic reads 200, Python fails at 1,000, CEL and Gemini before both."""
@@ -32,16 +33,35 @@ def storable(value: Any) -> Any:
             return value
 
 
-def read_json(text: str, *, may_repeat: bool = False) -> Any:
+def read_json(text: str, *, lenient: bool = False) -> Any:
     """Return what JSON from outside says, storable.
 
     Raises ``ValueError`` if it is none, nests too deep, or an object has a name twice: of two limits only one would
-    count. ``may_repeat``: then the last one does.
+    count. ``lenient``: then the last one does, and what Python takes for a number is one; for guards, which read what
+    others may read so.
     """
     with suppress(RecursionError):
-        if not nests_too_deep(value := json.loads(text, object_pairs_hook=dict if may_repeat else _unique)):
+        if not nests_too_deep(value := json.loads(text) if lenient else strict_json(text, object_pairs_hook=_unique)):
             return storable(value)
     raise ValueError(f"it has more than {MAX_DEPTH} levels of lists and objects in each other")
+
+
+def strict_json(text: str, **how: Any) -> Any:
+    """Return what ``text`` says as ``json.loads`` does, without NaN and what is beyond all numbers: both are no JSON.
+
+    Written down again, they would be null. Raises ``ValueError``, ``RecursionError``.
+    """
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite, **how)
+
+
+def has_nan(value: Any) -> bool:
+    """Tell whether NaN or an infinity, which are no JSON, is in ``value``, of lists and objects without cycles."""
+    level = [value]
+    while level:
+        if any(isinstance(one, float) and not isfinite(one) for one in level):
+            return True
+        level = [one for outer in _containers(level) for one in (outer.values() if isinstance(outer, dict) else outer)]
+    return False
 
 
 def nests_too_deep(value: Any) -> bool:
@@ -51,6 +71,16 @@ def nests_too_deep(value: Any) -> bool:
         inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
         level, depth = _containers(inner), depth + 1
     return bool(level)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _finite(text: str) -> float:
+    if not isfinite(value := float(text)):
+        raise ValueError(f"{text:.40} is beyond all numbers that can be kept")
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -176,12 +176,12 @@ class Compression:
     def _to_read(self, past: Past, merged: str, old: Sequence[Block]) -> tuple[Message, ...]:
         """Return what is to be summed up, as far as whoever does it reads so much."""
         budget = round(self._writer.window * _READS) - tokens_of(INSTRUCTIONS)
-        budget -= tokens_of(self._leg.request.prompt)
+        budget -= tokens_of(self._leg.asked)
         before = [Block((merged,), is_pinned=True)] if merged else []
         if sum(turn.tokens for turn in (*before, *old)) > budget:
             old = [without_long_results(turn, READ_RESULT) for turn in old]
         text = as_text(fit_to_budget([*before, *old], budget), past.fence)
-        return (user_message(history_to_compress(self._leg.request.prompt, text, fence=past.fence)),)
+        return (user_message(history_to_compress(self._leg.asked, text, fence=past.fence)),)
 
     async def _ask(
         self, model: ModelCaller, who: str, instructions: str, messages: tuple[Message, ...]

@@ -72,7 +72,7 @@ class Executor:
         self._rails = rails
         self._compression = compression
         self._messages: list[Message] = []
-        self._inputs = called_with(agent, leg.inputs, leg.request.prompt)
+        self._inputs = called_with(agent, leg.inputs, leg.asked)
         self._place = place
         replies = (record for record in reversed(leg.records) if isinstance(record, ModelReplied))
         self._prompt = next((reply.prompt for reply in replies if reply.prompt is not None), None)
@@ -202,7 +202,7 @@ class Executor:
         past = Past(self._leg)
         self._messages, self._left_out = past.opening(budget_for(self._model.window))
         self._told = past.turns_told
-        self._fingerprints = Fingerprints(self._agent, self._leg.entries)
+        self._fingerprints = Fingerprints(self._agent, self._leg.entries, self._model.drawn_then)
 
     async def _request(self) -> ModelRequest:
         turns = self._leg.conversation.turns
@@ -235,7 +235,7 @@ class Executor:
         """The inputs that stand in no message: a task, or step, has all; a request is its own objective."""
         if parent_of(self._leg.job) is not None or self._leg.context.step_inputs:
             return []
-        request = self._leg.request.prompt
+        request = self._leg.asked
         return [name for name in self._agent.inputs if name != OBJECTIVE or self._inputs.get(name) != request]
 
 

@@ -1,6 +1,6 @@
 """What a model was asked, as digests: whoever plays a job again finds the reply that belongs to a request by them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -17,11 +17,15 @@ __all__ = ["Fingerprints"]
 class Fingerprints:
     """Takes the digests of one leg's requests, whose messages only grow: each is read once."""
 
-    def __init__(self, agent: AgentDefinition, entries: Iterable[Entry]) -> None:
-        """``entries``: the job's, whose ids of handoffs are drawn anew when the job is run again."""
+    def __init__(self, agent: AgentDefinition, entries: Iterable[Entry], drawn_then: Sequence[str] = ()) -> None:
+        """``entries``: the job's, whose ids of handoffs are drawn anew when the job is run again.
+
+        ``drawn_then``: those of the run that is played, in their order: what was said then may quote them.
+        """
         self._agent = agent
         moves = (entry.record for entry in entries if isinstance(entry.record, HandedOff))
-        self._drawn = {move.context.metadata.handoff_id: f"«{number}»" for number, move in enumerate(moves)}
+        drawn = [move.context.metadata.handoff_id for move in moves]
+        self._drawn = {one: f"«{number}»" for ids in (drawn_then, drawn) for number, one in enumerate(ids)}
         self._messages = blake2b(digest_size=16)
         self._read = 0
         self._tools: tuple[ToolSpec, ...] = ()

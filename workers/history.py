@@ -72,8 +72,7 @@ def summary_request(leg: Leg, budget_tokens: int = MAX_TOKENS) -> tuple[Message,
     if not quotes:
         return None
     texts = texts_of(fit_to_budget(quotes, budget_tokens), fence)
-    request = leg.request.prompt
-    return (user_message(summary_task(leg.agent, request, map(str, texts), fence=fence)),)
+    return (user_message(summary_task(leg.agent, leg.asked, map(str, texts), fence=fence)),)
 
 
 class Opening(NamedTuple):

@@ -107,9 +107,7 @@ class LegHooks:
         if not self.at(AfterAgent.name):
             return answer
         is_retry = any(one.answered and one.answered.block for one in conversation.turns)
-        said = await self._asked(
-            AfterAgent(self.place(), self._leg.request.prompt, answer.text, answer.output, is_retry)
-        )
+        said = await self._asked(AfterAgent(self.place(), self._leg.asked, answer.text, answer.output, is_retry))
         if said.block and conversation.last_turn is not None:
             raise HookStopped(f"{by_hooks(said.by)} blocked the answer of the last turn: {said.block}")
         changed = _changed(said, same=said.event.answer == answer.text)

@@ -117,7 +117,7 @@ class AgentNotes:
 
     async def put_before(self) -> None:
         """Record what fits the request, for this attempt and all later ones."""
-        if not (found := await self._found(self._leg.request.prompt[:_LONGEST_QUERY], None)):
+        if not (found := await self._found(self._leg.asked[:_LONGEST_QUERY], None)):
             return
         room, texts = _MOST_SHOWN, []
         for note in found:

@@ -58,11 +58,14 @@ class ModelCaller:
         *,
         leg: int = 0,
         on: Sequence[FallbackCause] = (),
+        drawn_then: Sequence[str] = (),
     ) -> None:
         """Ask ``candidates`` in this order; the next one for a cause among ``on``, which is recorded first."""
         self.name = candidates[0].choice.name
         self.window = min(candidate.choice.window for candidate in candidates)
         """What every one of them reads."""
+        self.drawn_then = drawn_then
+        """The ids of the job's handoffs in the run that is played; none: nothing is played."""
         self._candidates = candidates
         self._prices = prices
         self._record = record

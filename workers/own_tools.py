@@ -63,6 +63,8 @@ class OwnTools:
         """Of what each definition permits."""
         self._missing_by_digest: dict[str, list[str]] = {}
         """Of what each definition names."""
+        self._with_servers: dict[str, bool] = {}
+        """Whether each definition, by its digest, names a server."""
 
     def offered_to(self, agent: AgentDefinition, leg: Leg) -> tuple[Tool, ...]:
         """Return the tools that the agent gets: the same ones in each leg that nobody else bounds."""
@@ -73,7 +75,7 @@ class OwnTools:
 
     async def of_servers(self, agent: AgentDefinition, leg: Leg) -> Offered:
         """Return what MCP servers offer the agent, which is recorded for those who run the job again."""
-        if self._servers is None or not servers_used(agent):
+        if self._servers is None or not self._uses_servers(agent):
             return Offered()
         offered = await self._servers.offered_to(agent, leg)
         await note_served(leg, offered, self._keep)
@@ -95,6 +97,11 @@ class OwnTools:
         if not (leg.cwd and self._root and needs_folder) or not (why := why_not_here(leg, self._root)):
             return told, None
         return told, lacking_folder(leg, why, await self._pools())
+
+    def _uses_servers(self, agent: AgentDefinition) -> bool:
+        if agent.digest not in self._with_servers:
+            self._with_servers[agent.digest] = bool(servers_used(agent))
+        return self._with_servers[agent.digest]
 
     def _missing(self, agent: AgentDefinition, leg: Leg) -> list[str]:
         """Return the entries of the agent's file that no tool of this worker answers to; see ``offered_to``."""

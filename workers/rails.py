@@ -279,7 +279,7 @@ def with_answer(outcome: Answer | Unfinished, subject: Subject) -> Answer | Unfi
 
 def _questions(asked: Sequence[Guarded]) -> str:
     """Return what a person reads who is to decide; empty: nobody is."""
-    return "; ".join(f"guardrail {one.rail}: {'; '.join(one.errors)}" for one in asked)
+    return "; ".join(f"{'; '.join(one.errors)} (guardrail {one.rail})" for one in asked)
 
 
 def _faults_of_arguments(fixed: Subject) -> list[str]:

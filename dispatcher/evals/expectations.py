@@ -1,6 +1,8 @@
 """Holds a case's job against what is expected of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from ekiden.dispatcher.evals.suite import Expectations
@@ -19,7 +21,13 @@ _SHOWN = 200
 def unmet(expected: Expectations, journals: Mapping[str, Sequence[Entry]]) -> list[str]:
     """Return what is not as it is expected, a line each; whether ``judge`` is met is for a model to say."""
     records = [entry.record for entry in next(iter(journals.values()))]
-    return [*_wrong_way(expected, records), *_wrong_end(expected, records), *_wrong_answer(expected, records)]
+    wrong = (
+        _wrong_way(expected, records),
+        _wrong_calls(expected, _called(journals)),
+        _wrong_end(expected, records),
+        _wrong_answer(expected, records),
+    )
+    return [fault for faults in wrong for fault in faults]
 
 
 def chain_of(records: Sequence[Record]) -> list[str]:
@@ -34,13 +42,16 @@ def answer_of(records: Sequence[Record]) -> str:
 
 
 def _wrong_way(expected: Expectations, records: Sequence[Record]) -> Iterator[str]:
-    chain, called = chain_of(records), list(_called(records))
+    chain = chain_of(records)
     if expected.route is not None and chain[:1] != [expected.route]:
         yield f"route: expected {expected.route}, was {chain[0] if chain else 'nobody'}"
     if expected.agent is not None and chain[-1:] != [expected.agent]:
         yield f"agent: expected {expected.agent}, was {chain[-1] if chain else 'nobody'}"
     if expected.chain is not None and chain != expected.chain:
         yield f"chain: expected {_arrows(expected.chain)}, was {_arrows(chain)}"
+
+
+def _wrong_calls(expected: Expectations, called: Sequence[str]) -> Iterator[str]:
     if expected.tools is not None and (missing := _missing(expected.tools, called)) is not None:
         was = ", ".join(called) or "none"
         yield f"tools: expected {', '.join(expected.tools)}, {missing} is missing; called: {was}"
@@ -78,12 +89,22 @@ def _faults(records: Sequence[Record], answer: str, schema: Mapping[str, Any]) -
     return problems(value, schema)
 
 
-def _called(records: Sequence[Record]) -> Iterator[str]:
-    """Yield the names of all that was called and not refused, in order: tools, delegations, transfers."""
+def _called(journals: Mapping[str, Sequence[Entry]]) -> list[str]:
+    """Return the names of all that was called and not refused, in the order of time: tools, delegations, transfers.
+
+    Those of the jobs below count, too: nodes of graphs that are tools, or run side by side, items, delegated agents.
+    """
+    calls = (_calls_of(entries) for entries in journals.values())
+    return [name for _, name in merge(*calls, key=itemgetter(0))]
+
+
+def _calls_of(entries: Sequence[Entry]) -> Iterator[tuple[int, str]]:
+    """Yield when each call of one journal was asked for, and its name."""
+    records = [entry.record for entry in entries]
     started = {(one.leg, one.call_id) for one in records if isinstance(one, (ToolStarted, Delegated, HandedOff))}
-    for record in records:
-        if isinstance(record, ModelReplied):
-            yield from (call.name for call in record.message.calls if (record.leg, call.id) in started)
+    for entry in entries:
+        if isinstance(record := entry.record, ModelReplied):
+            yield from ((entry.at_ms, call.name) for call in record.message.calls if (record.leg, call.id) in started)
 
 
 def _missing(expected: Sequence[str], called: Sequence[str]) -> str | None:

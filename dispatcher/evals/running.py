@@ -30,7 +30,7 @@ from ekiden.shared.demo import write_files
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.ids import first_job_for, session_of
 from ekiden.shared.recordings import number_of, write_recording
-from ekiden.shared.records import Decided, Entry, ModelReplied, Record
+from ekiden.shared.records import GRAPH, Decided, Entry, ModelReplied, Record
 from ekiden.shared.risk import Risk
 
 __all__ = ["CaseResult", "play_suite", "record_suite", "strictly"]
@@ -248,7 +248,7 @@ def _result(case: Case, run: _Run, recording: CaseRecording) -> CaseResult:
 
 
 def _replies(records: Iterable[object]) -> Iterable[ModelReplied]:
-    return (one for one in records if isinstance(one, ModelReplied))
+    return (one for one in records if isinstance(one, ModelReplied) and one.model != GRAPH)
 
 
 def _is_same(before: ModelReplied, now: ModelReplied) -> bool:

@@ -58,9 +58,9 @@ class Expectations(_Written):
         status: How the job ends.
         route: The first agent.
         agent: The last one: whose answer it is.
-        chain: All that had control, in order.
-        tools: What was called, in this order; other calls may stand between.
-        no_tools: What was not called.
+        chain: All that had control of the job itself, in order: nobody of the jobs below it.
+        tools: What was called, in this order; other calls may stand between. Those of the jobs below count.
+        no_tools: What was not called, there neither.
         answer: The answer, to the letter.
         pattern: A regular expression of RE2 that is found in the answer.
         schema: The JSON Schema of the structured result, or of an answer that is JSON.

@@ -17,8 +17,8 @@ __all__ = ["beginning_of"]
 
 
 async def beginning_of(stores: Stores, job: str, entries: Sequence[Entry]) -> Fork | None:
-    """Return what the fork ``job`` began with, by its journal; None: it is no fork."""
-    at = next((one.seq for one in entries if isinstance(one.record, Forked)), None)
+    """Return what the fork ``job`` began with, by its journal, which a fork of a fork shares too; None: it is none."""
+    at = next((one.seq for one in reversed(entries) if isinstance(one.record, Forked)), None)
     if at is None:
         return None
     forked, request = entries[at - 1].record, entries[0].record

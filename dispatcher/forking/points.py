@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ekiden.shared.conversation import Conversation
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.records import (
+    GRAPH,
     ApprovalAsked,
     Delegated,
     Entry,
@@ -100,8 +101,8 @@ class _Reader:
                 self._under_way.discard(result.call_id)
             case NodeFinished(call_id=call_id):
                 self._under_way.discard(call_id)
-            case ModelReplied():
-                self._replies += 1
+            case ModelReplied(model=model):
+                self._replies += model != GRAPH
         self._conversation.note(record)
 
     def _next(self, record: Record) -> str | None:

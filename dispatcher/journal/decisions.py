@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from ekiden.shared.definitions.model import canonical_json
@@ -72,7 +73,9 @@ class Decision:
 
 
 def decisions_of(
-    journals: Mapping[str, Sequence[Entry]], unserved: Collection[tuple[str, str]] = ()
+    journals: Mapping[str, Sequence[Entry]],
+    unserved: Collection[tuple[str, str]] = (),
+    played: Mapping[str, Sequence[Entry]] = MappingProxyType({}),
 ) -> dict[str, list[Decision]]:
     """Return what a job and those below it decided, by job, each in the order of its journal.
 
@@ -81,11 +84,17 @@ def decisions_of(
     Args:
         journals: Of the jobs.
         unserved: Jobs and agents of which is not known which tools they were offered: these have no digest.
+        played: The journals that they were played from: what was said then may quote the ids of their handoffs.
     """
-    moves = (one.record for entries in journals.values() for one in entries if isinstance(one.record, HandedOff))
-    drawn = {move.context.metadata.handoff_id: f"«{number}»" for number, move in enumerate(moves)}
+    drawn = _drawn_in(played) | _drawn_in(journals)
     without = {job: {agent for one, agent in unserved if one == job} for job in journals}
     return {job: list(_decisions(entries, drawn, without[job])) for job, entries in journals.items()}
+
+
+def _drawn_in(journals: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
+    """Return the ids that are drawn anew in each run, each with what stands for it."""
+    moves = (one.record for entries in journals.values() for one in entries if isinstance(one.record, HandedOff))
+    return {move.context.metadata.handoff_id: f"«{number}»" for number, move in enumerate(moves)}
 
 
 def _decisions(entries: Sequence[Entry], drawn: Mapping[str, str], unserved: Collection[str]) -> Iterator[Decision]:

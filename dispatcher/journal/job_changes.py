@@ -3,13 +3,16 @@
 Each step is looked at as if those before it had been the same, and the model's words too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from pydantic import BaseModel
+
 from ekiden.dispatcher.journal.used_limits import Leg, changed_limits, legs_of
 from ekiden.shared.definitions.catalog import Catalog
+from ekiden.shared.definitions.graph import Graph
 from ekiden.shared.definitions.model import AgentDefinition, HandoffRule
 from ekiden.shared.definitions.tool_names import SAFE_TOOLS
 from ekiden.shared.definitions.transfer_names import agent_meant
@@ -37,6 +40,8 @@ Kind = Literal["route", "handoff", "tool", "limit"]
 _NO_EDGE = "PERMISSION_DENIED"
 _OPEN = "not decided"
 _CONTROLS = ("complete_task", "exit")
+_OF_FOLDERS = ("scope", "untrusted")
+"""What definitions have of the folder that their file lies in: the same file says the same anywhere."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +104,40 @@ def changes_in(job: str, entries: Sequence[Entry], old: Catalog | None, new: Cat
     found = [change for entry in entries[shared:] for change in judge.changes(entry)]
     found += [change for leg in own for change in judge.limits(leg)]
     replies = [(leg, reply) for leg in own for reply in leg.replies[leg.shared :]]
-    other = sum(_is_other(new, leg.agent, reply) for leg, reply in replies)
+    other = sum(_is_other(old, new, leg.agent, reply) for leg, reply in replies)
     return JobChanges(job, _merged(found), len(replies), other, old is not None)
 
 
-def _is_other(new: Catalog, agent: str, reply: ModelReplied) -> bool:
-    return reply.fingerprint is None or new.digests.get(agent) != reply.fingerprint.definition
+def _is_other(old: Catalog | None, new: Catalog, agent: str, reply: ModelReplied) -> bool:
+    """Tell whether an agent has another file now than when it got a reply, wherever the two lie."""
+    if reply.fingerprint is None or agent not in new:
+        return True
+    asked = reply.fingerprint.definition
+    if old is not None and old.digests.get(agent) == asked:
+        return _other_field(old.agents[agent], new.agents[agent], _OF_FOLDERS) is not None
+    return new.digests[agent] != asked
+
+
+def _other_field(old: BaseModel, new: BaseModel, but: Collection[str] = ()) -> str | None:
+    """Return the first field in which two of a kind differ."""
+    fields = (name for name in type(old).model_fields if name not in but)
+    return next((name for name in fields if getattr(old, name) != getattr(new, name)), None)
+
+
+def _graph_difference(old: Graph | None, new: Graph | None) -> str:
+    """Say what first differs: of the nodes, of the edges, else of what is about the whole graph."""
+    if old is None or new is None:
+        return "it has none" if new is None else "it had none"
+    before, now = _parts(old), _parts(new)
+    for name in dict.fromkeys((*before, *now)):
+        if name not in now:
+            return f"{name} is gone"
+        if name not in before:
+            return f"{name} is new"
+        if field := _other_field(before[name], now[name]):
+            return f"{name} has another {field}"
+    field = _other_field(old, new, ("nodes", "edges"))
+    return f"it has another {field}" if field else "its parts are in another order"
 
 
 def _merged(changes: Sequence[Change]) -> list[Change]:
@@ -115,6 +148,11 @@ def _merged(changes: Sequence[Change]) -> list[Change]:
         before = found.get(key)
         found[key] = one if before is None else Change(**{**vars(before), "count": before.count + 1})
     return list(found.values())
+
+
+def _parts(graph: Graph) -> dict[str, BaseModel]:
+    nodes = {f"node {node.name}": node for node in graph.nodes}
+    return {**nodes, **{f"edge {edge.from_} → {edge.to}": edge for edge in graph.edges}}
 
 
 class _Judge:
@@ -187,7 +225,9 @@ class _Judge:
         """What a graph's edges lead to depends on what its nodes give: another graph is told of, not followed."""
         old, new = self._of(self._old, agent), self._of(self._new, agent)
         if new is None or (old is not None and old.graph != new.graph):
-            why = f"the graph of {agent} is another one" if new else f"there is no agent {agent!r}"
+            why = f"there is no agent {agent!r}"
+            if new is not None and old is not None:
+                why = f"the graph of {agent} is another one: {_graph_difference(old.graph, new.graph)}"
             yield Change(self._job, entry.seq, "handoff", agent, "took a step of its graph", _OPEN, why)
 
     def _depth(self, entry: Entry, agent: str, depth: int) -> Iterator[Change]:

@@ -304,7 +304,9 @@ class _StoryReader:
         if (child := self._delegated.pop(record.call_id, None)) is not None:
             child.seq, child.is_error, child.end_ms = entry.seq, bool(record.error), entry.at_ms
         if record.error or record.next:  # else an item of a list, whose job tells of it
-            detail = f"{record.node}: {record.error}" if record.error else f"{record.node} → {', '.join(record.next)}"
+            detail = (
+                f"{record.node} failed: {record.error}" if record.error else f"{record.node} → {', '.join(record.next)}"
+            )
             self._add(self._moment("notice", f"node {record.node}", entry, detail=detail, is_error=bool(record.error)))
 
     def _approval(self, record: ApprovalAsked | Decided, entry: Entry) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ekiden.shared.definitions.model import Limits
-from ekiden.shared.records import Ended, Entry, Forked, HandedOff, LastTurn, ModelReplied, Retried
+from ekiden.shared.records import GRAPH, Ended, Entry, Forked, HandedOff, LastTurn, ModelReplied, Retried
 
 __all__ = ["Leg", "changed_limits", "legs_of"]
 
@@ -47,7 +47,7 @@ def legs_of(entries: Sequence[Entry]) -> list[Leg]:
         leg, record = legs[-1], entry.record
         leg.seq = entry.seq
         match record:
-            case ModelReplied():
+            case ModelReplied(model=model) if model != GRAPH:  # no model: a node's own call
                 leg.replies.append(record)
             case HandedOff(context=context):
                 legs.append(Leg(context.to_agent, entry.seq))

@@ -90,7 +90,8 @@ async def rerun(client: Client, job: str, since: int = 0) -> Rerun:
     with private_place() as place:
         journals = await _second_run(place, original)
     unknown = unserved(original.journals, journals)
-    was, now = decisions_of(original.journals, unknown), decisions_of(journals, unknown)
+    was = decisions_of(original.journals, unknown)
+    now = decisions_of(journals, unknown, played=original.journals)
     difference = first_difference(was, now, since)
     return Rerun(job, len(was), sum(map(len, was.values())), difference, tuple(_notes(original, unknown)))
 

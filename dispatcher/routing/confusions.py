@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ekiden.dispatcher.routing.agent_texts import about
+from ekiden.dispatcher.routing.kept_model import kept_model
 from ekiden.dispatcher.routing.made_requests import FORMS, MOST_PHRASES, phrases_of
 from ekiden.dispatcher.routing.prior import Prior, mean_of_best
-from ekiden.dispatcher.routing.semantic_model import SemanticModel, learn
+from ekiden.dispatcher.routing.semantic_model import KINDS, SemanticModel, learn
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.embedding.encoder import Encoder, Vectors
+from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder, Vectors
 
 __all__ = ["MOST_AGENTS", "Confusion", "confusions"]
 
@@ -46,7 +47,7 @@ def confusions(agents: Sequence[AgentDefinition], encoder: Encoder) -> list[Conf
     """Return who is confused with whom, in the order of ``agents``, ``MOST_AGENTS`` at most; takes seconds."""
     if len(agents) < 2:
         return []
-    model = learn(agents, encoder)
+    model = _model_of(agents, encoder)
     said = [phrases_of(agent.description)[:MOST_PHRASES] for agent in agents]
     sentences = Counter(number for number, texts in enumerate(said) for _ in texts)
     found: dict[tuple[int, int], list[str]] = {}
@@ -64,6 +65,13 @@ def confusions(agents: Sequence[AgentDefinition], encoder: Encoder) -> list[Conf
         for (owner, other), texts in sorted(found.items())
         if len(texts) * _SHARE >= sentences[owner]
     ]
+
+
+def _model_of(agents: Sequence[AgentDefinition], encoder: Encoder) -> SemanticModel:
+    """Return what routing by meaning learns of the agents; it finds it learned, or the other way round."""
+    if isinstance(encoder, SentenceEncoder):
+        return kept_model("learned", agents, encoder.name, KINDS, lambda: learn(agents, encoder))
+    return learn(agents, encoder)
 
 
 def _of_examples(model: SemanticModel, sentences: Counter[int]) -> Iterator[tuple[int, int, str]]:

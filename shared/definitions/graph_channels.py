@@ -65,6 +65,10 @@ class Channels:
         name = path[1] if len(path) > 1 else ""
         return name if name in self.by_node.values() else self.by_node.get(name, ""), path[2:]
 
+    def called(self, channel: str) -> list[str]:
+        """Return the variables that are the output of ``channel``."""
+        return [name for name, one in self._identifiers.items() if one == channel]
+
     @cached_property
     def _identifiers(self) -> dict[str, str]:
         """Identifier to channel: what is written so goes before what has ``-`` for ``_``, channels before nodes."""

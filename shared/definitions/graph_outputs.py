@@ -1,15 +1,18 @@
 """Whether the outputs of a graph are what its file takes them for: their channels, their fields, their way on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.graph import END, Graph, Node
-from ekiden.shared.definitions.graph_channels import Channels
+from ekiden.shared.definitions.graph_channels import ITEM, OUTPUTS, Channels
+from ekiden.shared.definitions.graph_templates import expressions_in
 from ekiden.shared.definitions.model import AgentDefinition
+from ekiden.shared.errors import DefinitionError
 from ekiden.shared.suggestions import nearest
 
-__all__ = ["Outputs", "asked_at_edges", "shared_channels"]
+__all__ = ["Outputs", "asked_at_edges", "expressions_of", "readers_of", "shared_channels"]
 
 Place = tuple[str | int, ...]
 
@@ -70,13 +73,52 @@ def shared_channels(graph: Graph, channels: Channels) -> list[tuple[Place, str]]
     return found
 
 
-def asked_at_edges(graph: Graph, agents: Mapping[str, AgentDefinition]) -> list[tuple[Place, str]]:
+def expressions_of(node: Node) -> Iterator[tuple[Place, str]]:
+    """Yield the expressions by which a node is given something, each with its place in the node."""
+    if node.for_each:
+        yield ("for_each",), node.for_each
+    for name, text in node.inputs.items():
+        yield ("inputs", name), text
+    for name, value in node.args.items():
+        for text in expressions_in(value):
+            yield ("args", name), text
+    for text in expressions_in(node.ask_user):
+        yield ("ask_user",), text
+
+
+def readers_of(graph: Graph, channels: Channels, name: str) -> list[str]:
+    """Return the nodes that can be given what node ``name`` has given by an expression, whatever edges there are."""
+    channel = channels.by_node[name]
+    names = {OUTPUTS, *channels.called(channel)}
+    return [
+        node.name
+        for node in graph.nodes
+        if any(any(one in text for one in names) and _reads(text, channels, channel) for _, text in _read(node))
+    ]
+
+
+def _read(node: Node) -> list[tuple[Place, str]]:
+    with suppress(DefinitionError):  # of a file that nobody has checked: then nothing is given by it
+        return list(expressions_of(node))
+    return []
+
+
+def _reads(text: str, channels: Channels, channel: str) -> bool:
+    """Tell whether an expression can say something of a channel; of ``outputs`` without a name, of any."""
+    with suppress(DefinitionError):  # as above
+        paths = Expression.parse(text, (*channels.names, *ITEM)).paths
+        return any(path == (OUTPUTS,) or channels.meant(path)[0] == channel for path in paths)
+    return False
+
+
+def asked_at_edges(graph: Graph, channels: Channels, agents: Mapping[str, AgentDefinition]) -> list[tuple[Place, str]]:
     """Return the nodes whose agents want a person to be asked about what they hand over: at edges nobody is."""
     found: list[tuple[Place, str]] = []
     for number, node in enumerate(graph.nodes):
-        rails = agents[node.runner].guardrails if node.runner and _leads_on(graph, node) else ()
-        for rail in rails:
-            if rail.policy == "ask" and "handoff" in rail.on:
+        rails = agents[node.runner].guardrails if node.runner else ()
+        asking = [rail for rail in rails if rail.policy == "ask" and "handoff" in rail.on]
+        if asking and (_leads_on(graph, node) or readers_of(graph, channels, node.name)):
+            for rail in asking:
                 text = f"the guardrail {rail.name!r} of agent {node.runner!r} has a person asked about what it hands "
                 text += "over, and at the edges of a graph nobody is. Give it another policy, or the node another agent"
                 found.append((("nodes", number, node.kind), text))

@@ -9,9 +9,8 @@ from ekiden.shared.definitions.agent_inputs import OBJECTIVE
 from ekiden.shared.definitions.graph import Graph, Node
 from ekiden.shared.definitions.graph_arguments import wrong_arguments
 from ekiden.shared.definitions.graph_channels import ITEM, Channels
-from ekiden.shared.definitions.graph_outputs import Outputs, asked_at_edges, shared_channels
+from ekiden.shared.definitions.graph_outputs import Outputs, asked_at_edges, expressions_of, shared_channels
 from ekiden.shared.definitions.graph_shape import place_in
-from ekiden.shared.definitions.graph_templates import expressions_in
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.tool_arguments import BUILTIN_SCHEMAS
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
@@ -66,7 +65,7 @@ def _faults(
     if not named:  # without the agents, it is not known what outputs are called
         channels = Channels.of(graph, agents)
         named = [*_inputs(graph, agents), *_arguments(graph), *_expressions(graph, channels, agents)]
-        named += [*_nested(agent, agents), *shared_channels(graph, channels), *asked_at_edges(graph, agents)]
+        named += [*_nested(agent, agents), *shared_channels(graph, channels), *asked_at_edges(graph, channels, agents)]
     for place, message in named:
         yield place_in(graph, place), message
 
@@ -151,22 +150,10 @@ def _expressions(
         if edge.condition and (said := _fault(Condition, edge.condition, channels.names, outputs)):
             yield ("edges", number, "condition"), f"the edge from {edge.from_!r} to {edge.to!r}: {said}"
     for number, node in enumerate(graph.nodes):
-        for key, text in _of_node(node):
+        for key, text in expressions_of(node):
             names = (*channels.names, *(ITEM if node.for_each and key[0] != "for_each" else ()))
             if said := _fault(Expression, text, names, outputs):
                 yield ("nodes", number, *key), f"the node {node.name!r}: {said}"
-
-
-def _of_node(node: Node) -> Iterator[tuple[Place, str]]:
-    if node.for_each:
-        yield ("for_each",), node.for_each
-    for name, text in node.inputs.items():
-        yield ("inputs", name), text
-    for name, value in node.args.items():
-        for text in expressions_in(value):
-            yield ("args", name), text
-    for text in expressions_in(node.ask_user):
-        yield ("ask_user",), text
 
 
 def _fault(kind: type[Condition | Expression], text: str, names: tuple[str, ...], outputs: Outputs) -> str:

@@ -1,14 +1,13 @@
 """The validators that workers ship with: each says what is wrong with a value; nothing: it passes."""
 
-import json
 from collections.abc import Callable, Mapping
-from typing import NoReturn
 
 from ekiden.shared.guardrails.injection import injected_instructions
 from ekiden.shared.guardrails.personal import personal_data
 from ekiden.shared.guardrails.plain import plain
 from ekiden.shared.guardrails.subject import Subject
 from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.storable import strict_json
 
 __all__ = ["VALIDATORS", "Validate"]
 
@@ -22,14 +21,10 @@ def is_json(subject: Subject) -> list[str]:
     if subject.data is not None:
         return []
     try:
-        json.loads(subject.text, parse_constant=_refuse)
+        strict_json(subject.text)
     except (ValueError, RecursionError):
         return [NO_JSON]
     return []
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(word)
 
 
 def no_secrets(subject: Subject) -> list[str]:

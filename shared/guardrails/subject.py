@@ -82,11 +82,11 @@ class Subject:
 
     @property
     def parsed(self) -> Any:
-        """It as JSON, also where it is a text that says some; None: it is none."""
+        """It as JSON, also where it is a text that says some, or that others may read so; None: it is none."""
         if self.data is not None:
             return self.data
         try:
-            return read_json(self.text, may_repeat=True)
+            return read_json(self.text, lenient=True)
         except ValueError:
             return None
 

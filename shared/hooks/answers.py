@@ -51,7 +51,7 @@ def said(text: str, event: Event, entry: HookEntry) -> HookReply | None:
         is_told = entry.form == "claude" and event.name in ("SessionStart", "BeforeAgent")
         return HookReply(context=text) if is_told else HookReply(note=text)
     try:
-        word = read_json(text, may_repeat=True)  # as both programs take it: a denial counts, however it is written
+        word = read_json(text, lenient=True)  # as both programs take it: a denial counts, however it is written
     except ValueError as error:
         raise UnreadableReply(f"it wrote no JSON: {error}") from None
     if not isinstance(word, dict):

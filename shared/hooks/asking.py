@@ -58,9 +58,13 @@ class Said(Generic[E]):
         """Join in what a hook has said of the event as it has ``seen`` it."""
         if said is None or not said.said:
             return
-        name = name_of(hook)
-        if wrong := [one for one in said.said if one not in seen.takes]:
-            raise TypeError(f"{wrong[0]!r} means nothing at {seen.name}: there are {', '.join(sorted(seen.takes))}")
+        name, wrong = name_of(hook), [one for one in said.said if one not in seen.allowed]
+        said = seen.heard(said)
+        known = f"there are {', '.join(sorted(seen.allowed))}"
+        if not seen.allowed.issuperset(said.said):
+            raise TypeError(f"{wrong[0]!r} means nothing at {seen.name}: {known}")
+        passed_over = (one for one in wrong if one != "ask")  # of that, a reason tells what it comes to
+        self.notes += [f"{name}: {one!r} means nothing at {seen.name}: {known}" for one in passed_over]
         changed = self.event.changed(said, seen)
         self.changed += [one for one in said.said if one in _VALUES and one not in self.changed]
         self.event = changed

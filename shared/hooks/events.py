@@ -13,6 +13,11 @@ from ekiden.shared.messages import Message, ToolCall, ToolResult
 
 __all__ = ["AfterModel", "AfterTool", "BeforeModel", "BeforeTool", "BeforeToolSelection", "Event", "Place"]
 
+NOBODY_TO_ASK = "a person would have to be asked, and here nobody is"
+_AGAINST = frozenset({"block", "stop", "ask"})
+_BESIDE = frozenset({"block", "stop", "context", "note"})
+"""What counts of a reply that blocks or stops."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -38,9 +43,27 @@ class Event:
     method: ClassVar[str] = ""
     """Of ``Intervening``."""
     takes: ClassVar[frozenset[str]] = frozenset({"note"})
-    """What a reply to it may set: anything else is a fault of the hook."""
+    """What a reply to it may set: see ``allowed``."""
 
     place: Place
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """What a reply may set to this one: anything else is a fault of the hook."""
+        return self.takes
+
+    def heard(self, reply: HookReply) -> HookReply:
+        """Return what counts of ``reply``: where nobody can be asked, whoever wants that blocks.
+
+        Who blocks or stops changes nothing; nor does what else is said, and means nothing here, undo a word against it.
+        """
+        if reply.ask and "ask" not in self.allowed:
+            reply = replace(reply, ask="", block=reply.block or f"{reply.ask} ({NOBODY_TO_ASK})")
+        against = {one for one in reply.said if one in _AGAINST & self.allowed}
+        if not against:
+            return reply
+        counts = self.allowed if against == {"ask"} else self.allowed & _BESIDE
+        return HookReply(**{one: getattr(reply, one) for one in counts})
 
     @property
     def subject(self) -> str:

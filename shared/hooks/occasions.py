@@ -36,11 +36,10 @@ class BeforeHandoff(BeforeTool):
         """See ``Event``: who gets control."""
         return self.to
 
-    def changed(self, reply: HookReply, seen: Self) -> Self:
-        """See ``Event``."""
-        if self.is_automatic and (reply.args is not None or reply.ask):
-            raise ValueError("an automatic handoff can be blocked, not changed")
-        return super().changed(reply, seen)
+    @property
+    def allowed(self) -> frozenset[str]:
+        """See ``Event``: an automatic one can be blocked, not changed."""
+        return self.takes - {"ask", "args"} if self.is_automatic else self.takes
 
 
 @dataclass(frozen=True)

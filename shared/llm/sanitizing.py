@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.base import ChatModel, Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall
-from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, storable
+from ekiden.shared.storable import MAX_DEPTH, has_nan, nests_too_deep, storable
 
 __all__ = ["SanitizingModel"]
 
@@ -16,6 +16,7 @@ _TOO_DEEP = (
     f"Not executed: the arguments have more than {MAX_DEPTH} levels of lists and objects in each other. Send them "
     "flatter, or as JSON in a text."
 )
+_NO_JSON = "Not executed: the arguments hold NaN or an infinity, which is no JSON. Give numbers, null, or a text."
 M = TypeVar("M", bound=BaseModel)
 
 _FIRST_HALVES = ("\ud800", "\udbff")
@@ -64,6 +65,8 @@ def _part(part: Part) -> Part:
             named = _with(part, id=storable(part.id), name=storable(part.name))
             if nests_too_deep(part.args):
                 return _with(named, args={}, problem=_TOO_DEEP)
+            if has_nan(part.args):
+                return _with(named, args={}, problem=_NO_JSON)
             return _with(named, args=storable(part.args))
         case _:
             return part

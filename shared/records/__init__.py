@@ -139,6 +139,8 @@ class ToolFinished(BaseRecord):
     result: ToolResult
     duration_ms: int = 0
     forgotten: bool = False
+    is_withheld: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the tool did what it was to do, and the result says why nobody sees what it gave."""
     untrusted: str = Field(default="", exclude_if=operator.not_)
     """What text came in with it whose author nobody vouches for, in words; empty: none."""
 

@@ -49,11 +49,11 @@ class Guarded(BaseRecord):
 
     @property
     def text(self) -> str:
-        """The same in one line."""
+        """The same in one line, without a colon behind a name: what follows would look like a secret's value."""
         if self.status == "repaired":
-            return f"guardrail {self.rail}: {self.where} passes, repaired: {'; '.join(self.errors)}"
+            return f"guardrail {self.rail} has {self.where} repaired: {'; '.join(self.errors)}"
         if self.status == "passed":
-            return f"guardrail {self.rail}: {self.where} passes"
+            return f"guardrail {self.rail} lets pass {self.where}"
         return f"guardrail violation: {self.rail} ({self.where}, policy {self.policy}): {'; '.join(self.errors)}"
 
 

@@ -5,7 +5,6 @@ no list stalls every queue that is read with it.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty
 from time import monotonic
 from typing import Any
@@ -117,9 +116,18 @@ class _Channel(redis.Channel):
         Where it may not be asked (rules of an earlier version), that is waited for.
         """
         if self._in_poll and (number := _number_of(self._in_poll)) is not None:
-            with suppress(*self.connection_errors, self.ResponseError), self.conn_or_acquire() as client:
-                client.client_unblock(number)
+            self._hurry(number)
         super().close()
+
+    def _hurry(self, number: int) -> None:
+        try:
+            with self.conn_or_acquire() as client:
+                client.client_unblock(number)
+        except self.ResponseError:
+            pass
+        except self.connection_errors:  # who does not answer this will not answer the fetch: nobody waits twice
+            self._in_poll.disconnect()
+            self._in_poll = None
 
     def _move_misplaced(self, error: Exception) -> None:
         if "WRONGTYPE" not in str(error) or not self.connection.intake.move_misplaced():

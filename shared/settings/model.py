@@ -274,7 +274,8 @@ def key_of(name: str) -> str:
 
 def origins() -> dict[str, str]:
     """Return where each field's value comes from: ``environment EKIDEN_…``, a file's path, or ``default``."""
-    return {name: origin_of(name) for name in Settings.model_fields}
+    files = _files()
+    return {name: _origin(name, {}, files) for name in Settings.model_fields}
 
 
 def origin_of(name: str) -> str:
@@ -298,14 +299,15 @@ def require_absolute(name: str, value: Path | list[Path] | None) -> None:
             )
 
 
-def _origin(name: str, given: dict[str, Any]) -> str:
+def _origin(name: str, given: Mapping[str, Any], files: Sequence[tuple[Path, Mapping[str, Any]]] = ()) -> str:
+    """Return what ``origin_of`` does; ``files``: what ``_files`` says, where that is known."""
     variable = _variable_of(name)
     if name in given:
         return "command line"
     for known in (variable, OTHER_NAMES.get(name, variable)):
         if known in os.environ:
             return f"environment {known}"
-    return next((str(path) for path, values in _files() if name in values), "default")
+    return next((str(path) for path, values in files or _files() if name in values), "default")
 
 
 def place_of(name: str, inside: Sequence[str | int]) -> str:

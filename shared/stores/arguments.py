@@ -29,12 +29,12 @@ __all__ = [
     "child_of",
     "commit_of",
     "count_of",
+    "counts_behind",
     "identity_of",
     "pairs_of",
     "session_keys",
     "transfer_of",
     "variables_of",
-    "visits_in",
 ]
 
 
@@ -131,17 +131,23 @@ def identity_of(context: HandoffContext) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def visits_in(records: Sequence[Record]) -> dict[str, int]:
-    """Return what the commits of these moves have counted, for the checks of those that follow.
+def counts_behind(records: Sequence[Record]) -> dict[str, int]:
+    """Return what the scripts have counted that wrote these records, for what a job does behind them.
 
-    How often each agent that has had control is in the chain, which handoffs were taken, and what was said with them.
+    How often each agent that has had control is in the chain, which handoffs were taken, what was said with them; and
+    how often legs were claimed, which tells the claims of a job apart.
     """
+    claims = sum(isinstance(record, LegStarted) for record in records)
     moves = [record for record in records if isinstance(record, HandedOff)]
     chain = moves[-1].context.metadata.handoff_chain if moves else ()
     counts = Counter({f"visits:{moved.context.to_agent}": chain.count(moved.context.to_agent) for moved in moves})
     taken = [moved for moved in moves if moved.kind in ("route", "handoff")]
     counts.update(f"edge:{moved.context.from_agent}\0{moved.context.to_agent}" for moved in taken)
-    return {**counts, **{f"handed:{identity_of(moved.context)}": 1 for moved in taken if moved.kind == "handoff"}}
+    return {
+        **counts,
+        "fence": claims,
+        **{f"handed:{identity_of(moved.context)}": 1 for moved in taken if moved.kind == "handoff"},
+    }
 
 
 def pairs_of(found: Mapping[str, int]) -> list[str | int]:
@@ -153,9 +159,8 @@ def child_of(submission: ChildSubmission, context: str, records: Sequence[str]) 
     """Return what a suspension needs to begin a child, whose context and records are as they are to be stored."""
     child, box, moved = submission.child, submission.outbox, submission.child.context
     counts: Mapping[str, int] = {f"visits:{child.agent}": 1}
-    if child.behind:  # each claim is told apart by its number
-        claims = sum(isinstance(record, LegStarted) for record in child.behind)
-        counts = {**visits_in(submission.records), "fence": claims}
+    if child.behind:
+        counts = counts_behind(submission.records)
     pairs = pairs_of(counts)
     return [
         child.job,

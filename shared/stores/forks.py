@@ -10,7 +10,7 @@ from ekiden.shared.job_limits import BUDGETS, COUNTED
 from ekiden.shared.records import Entry, JobRequested, untrusted_in
 from ekiden.shared.signing import OFF, Signing
 from ekiden.shared.stores import keys
-from ekiden.shared.stores.arguments import pairs_of, session_keys, variables_of, visits_in
+from ekiden.shared.stores.arguments import counts_behind, pairs_of, session_keys, variables_of
 from ekiden.shared.stores.job_reader import RedisJobReader
 from ekiden.shared.stores.journal_signatures import CONTEXT, head_of
 from ekiden.shared.stores.redis import Redis, as_any, translated
@@ -74,7 +74,7 @@ class RedisForkStore(RedisJobReader):
             request_ttl=keys.REQUEST_TTL_S,
             asked=fork.asked,
             deadline_s=fork.deadline_s,
-            counts=pairs_of(visits_in(fork.records)),
+            counts=pairs_of(counts_behind(fork.records)),
             limits=pairs_of(fork.limits),
             variables=variables_of(fork.state),
             said=[_row(one) for one in await self._said_before(fork.origin)],

@@ -90,7 +90,13 @@ def test_a_closed_port_is_an_unavailable_store_and_the_text_says_what_to_do() ->
     assert text.endswith("start one, or set EKIDEN_REDIS_URL")
 
 
-def test_a_pool_that_stops_does_not_wait_for_a_message_that_never_comes(valkey_url: str) -> None:
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_pool_that_stops_does_not_wait_for_a_message_that_never_comes(
+    valkey_url: str, is_silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise exceptions.TimeoutError
+
     with broker(valkey_url) as connection, Redis.from_url(valkey_url) as client:
         channel = connection.channel()
         channel.brpop_timeout = 2 * DEADLINE_S
@@ -101,6 +107,8 @@ def test_a_pool_that_stops_does_not_wait_for_a_message_that_never_comes(valkey_u
         ends = time.monotonic() + DEADLINE_S
         while not client.info("clients")["blocked_clients"]:
             assert time.monotonic() < ends
+        if is_silent:
+            monkeypatch.setattr(channel, "conn_or_acquire", refuse)
         channel.close()
         assert time.monotonic() < ends
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.forking.client_part import Forking
+from ekiden.dispatcher.journal.live_pieces import LivePieces
 from ekiden.shared.composition import LateHooks
 from ekiden.shared.errors import Forged, InvalidRequest
 from ekiden.shared.messages import Message, ToolCall, ToolResult
@@ -18,6 +19,7 @@ from ekiden.shared.stores.job_reader import LARGEST_INLINE
 from ekiden.shared.stores.journal_signatures import head_of
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
+from ekiden.shared.stores.views import LivePiece
 from tests.conftest import Backend
 from tests.contract.relay_world import claimed, reply
 from tests.contract.test_signing import SIGNING, routed, run_leg, signed
@@ -74,6 +76,19 @@ def test_a_fork_runs_to_its_end_and_leaves_the_job_as_it_was(backend: Backend) -
         await as_any(stores.client.delete(keys.blobs(job)))
         assert await stores.artifacts.read(forked.job, str(ref)) == "a long result"
         assert isinstance((await journal_of(stores.jobs, forked.job))[5].record, ModelReplied)
+
+    backend.run(scenario)
+
+
+def test_what_a_fork_writes_is_seen_while_it_is_written(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, at = await origin(stores)
+        forked = await Forker(stores).fork(job, at)
+        lease = (await claimed(stores, forked.job)).lease
+        pieces = LivePieces()
+        for entry in await journal_of(stores.jobs, forked.job):
+            pieces.close(entry.record)
+        assert pieces.is_open(LivePiece(leg=lease.leg, turn=1, fence=lease.fence, text="a word"))
 
     backend.run(scenario)
 

@@ -108,6 +108,14 @@ def test_a_schema_that_cannot_be_applied_accepts_nothing(schema: dict[str, Any])
     assert "its JSON Schema cannot be applied to it" in one
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"properties": {"a": {"items": {"type": "number"}}}}, {}])
+def test_what_is_no_number_in_json_fits_no_schema(number: float, schema: dict[str, Any]) -> None:
+    assert problems({"a": [number]}, schema) == [
+        "the whole: NaN and the infinities are no JSON: give a number, or null"
+    ]
+
+
 def test_a_value_without_bottom_is_a_problem_and_no_crash() -> None:
     value: Any = 1
     for _ in range(3_000):

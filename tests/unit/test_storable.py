@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ekiden.shared.storable import MAX_DEPTH, nests_too_deep, read_json, storable
+from ekiden.shared.storable import MAX_DEPTH, has_nan, nests_too_deep, read_json, storable
 from ekiden.shared.variables import problem_of
 
 ANYTHING = st.characters() | st.characters(categories=["Cs"])
@@ -72,4 +72,13 @@ def test_a_name_that_an_object_has_twice_is_refused_unless_the_last_one_is_to_co
     text = '[{"a": 1, "限": 2, "限": 200}]'
     with pytest.raises(ValueError, match="'限' stands there twice, and only one would count"):
         read_json(text)
-    assert read_json(text, may_repeat=True) == [{"a": 1, "限": 200}]
+    assert read_json(text, lenient=True) == [{"a": 1, "限": 200}]
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_what_would_be_written_as_null_is_no_number(word: str) -> None:
+    text = f'{{"a": [1.5, {word}]}}'
+    with pytest.raises(ValueError, match=r"no JSON|beyond all numbers"):
+        read_json(text)
+    assert has_nan(read_json(text, lenient=True))
+    assert not has_nan({"a": [1.5, 10**400, "NaN", None]})

@@ -100,16 +100,25 @@ class ToolCalls(CallKind):
         state, answered = StateView(self._leg.state), self._answers.pop(call.id, None)
         context = self._context(call, state, answered)
         try:
-            result = await self._run(call, context)
+            given = await self._run(call, context)
         except ToolQuestion as question:
             await self._pause(call, question)
             return
-        hooked = await self._hooks.after_tool(call, result)
+        hooked = await self._hooks.after_tool(call, given)
         guarded = await self._rails.result("tool_output", call, hooked.result)
         result = telling_changes(self._turn, call, guarded.result)
+        if result.is_error:  # also where that says no more what the tool said
+            result = result.model_copy(update={"is_unknown": given.is_unknown})
         changes = {} if result.is_error else state.changes
         untrusted = self._untrusted.brought_by(call, self._tools.get(call.name)) or context.running.untrusted
-        await self._finish(call, result, began, changes, (*hooked.records, *guarded.records), untrusted)
+        finished = ToolFinished(
+            leg=self._leg.number,
+            result=result,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            is_withheld=result.is_error and not given.is_error,
+            untrusted=untrusted,
+        )
+        await self._finish(finished, changes, (*hooked.records, *guarded.records))
         if hooked.end is not None:
             raise hooked.end
 
@@ -153,22 +162,7 @@ class ToolCalls(CallKind):
         hooks.tool_finished(call, result)
         return result
 
-    async def _finish(
-        self,
-        call: ToolCall,
-        result: ToolResult,
-        began: float,
-        changes: Mapping[str, Any],
-        hooked: Sequence[Record],
-        untrusted: str,
-    ) -> None:
+    async def _finish(self, finished: ToolFinished, changes: Mapping[str, Any], hooked: Sequence[Record]) -> None:
         """Record a result, and the session variables that its tool has written, in one step."""
-        leg = self._leg.number
-        written = [StateChanged(leg=leg, changes=dict(changes), by=call.name)] if changes else []
-        finished = ToolFinished(
-            leg=leg,
-            result=result,
-            duration_ms=round((time.monotonic() - began) * 1000),
-            untrusted=untrusted,
-        )
+        written = [StateChanged(leg=finished.leg, changes=dict(changes), by=finished.result.name)] if changes else []
         await self._leg.record(*written, *hooked, finished, is_progress=True)

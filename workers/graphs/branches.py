@@ -20,7 +20,7 @@ from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
-from ekiden.workers.graphs.tries import NextTry, behind, next_try
+from ekiden.workers.graphs.tries import NextTry, Recorded, behind, next_try, since_retry, still_stopping, why_not_again
 from ekiden.workers.graphs.values import GraphInForce
 
 __all__ = ["Branches", "error_of"]
@@ -45,10 +45,12 @@ class Branches:
 
     async def go_on(self) -> Outcome:
         """Take in what has ended, and begin what may begin now. Raises ``GraphFailed``."""
-        await self._collect()
+        if (pause := await self._collect()) is not None:
+            return pause
         if self._run.is_over:
             return answer_of(self._run)
-        if (name := self._run.alone()) is not None and is_plain(self._graph.by_name[name]):
+        name = self._run.alone()
+        if name is not None and name not in self._before and is_plain(self._graph.by_name[name]):
             return await self._steps.next(self._force, self._run, self._context)
         if (end := used_up(self._leg)) is not None:
             return end
@@ -56,39 +58,57 @@ class Branches:
         named = ", ".join(visit.node for visit in self._run.running.values())
         return Suspended("children", 0.0, named, tuple(children), self._need())
 
-    async def _collect(self) -> None:
-        """Take in the child jobs that have ended since the graph had control."""
+    async def _collect(self) -> Suspended | None:
+        """Take in the child jobs that have ended since the graph had control; return the pause before that, if any."""
         visits = list(self._run.running.values())
         views = {view.id: view for view in await self._leg.children([visit.child for visit in visits])}
+        if (pause := still_stopping(self._leg, [views[one.child] for one in visits if one.is_retried])) is not None:
+            return pause
         ends = await self._leg.ends([job for job, view in views.items() if view.is_over])
-        for visit in visits:
-            if visit.is_retried and not ((end := ends.get(visit.child)) and end.status == "done"):
-                self._run.take_back(visit.call_id)
-                self._before[visit.node] = visit.child
-        ended = [visit for visit in visits if visit.child in ends and visit.call_id in self._run.running]
+        ended = [visit for visit in visits if visit.child in ends and not _is_given_up(visit, views[visit.child])]
         for visit in sorted(ended, key=lambda visit: ends[visit.child].status != "done"):  # a failure may be the end
             await self._take(visit, ends[visit.child], views[visit.child])
+        return None
 
     async def _take(self, visit: Visit, end: Ended, view: JobView) -> None:
-        how: dict[str, Any]
         if end.status == "done":
             output = end.answer if end.output is None else end.output
             untrusted = f"node {visit.node}, which read such text" if view.untrusted else ""
-            how = {"call_id": visit.call_id, "untrusted": untrusted}
-            self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
-            return
-        why, again = error_of(end), await self._next_try(visit)
+            await self._take_output(visit, output, untrusted)
+        elif visit.is_retried:
+            await self._take_up(visit)
+        else:
+            self._take_failure(visit, error_of(end), await self._next_try(visit, end))
+
+    async def _take_up(self, visit: Visit) -> None:
+        """Let a node that had not ended well when the job was retried begin once more, if it may."""
+        node = self._graph.by_name[visit.node]
+        came = NextTry() if node.for_each else await since_retry(self._leg, node, visit.child)
+        if isinstance(came, Recorded):
+            await self._take_output(visit, came.output, came.untrusted)
+        elif came is None:
+            self._take_failure(visit, why_not_again(self._leg, node, visit.child), None)
+        else:
+            self._run.take_back(visit.call_id)
+            self._run.keys[visit.node] = came.key
+            self._before[visit.node] = visit.child
+
+    async def _take_output(self, visit: Visit, output: Any, untrusted: str) -> None:
+        how = {"call_id": visit.call_id, "untrusted": untrusted}
+        self._leg.hold(*await self._steps.finished(self._force, self._run, visit.node, output, **how))
+
+    def _take_failure(self, visit: Visit, why: str, again: NextTry | None) -> None:
         if again is None and not self._goes_on_without(visit.node):
             times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
         tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
         self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
 
-    async def _next_try(self, visit: Visit) -> NextTry | None:
+    async def _next_try(self, visit: Visit, end: Ended) -> NextTry | None:
         node = self._graph.by_name[visit.node]
         if node.for_each or self._run.tries[visit.node] >= node.retry:  # items had their tries
             return None
-        return await next_try(self._leg, node, visit.child, self._run.keys.get(visit.node, ""))
+        return await next_try(self._leg, node, visit.child, end)
 
     def _goes_on_without(self, node: str) -> bool:
         """Tell whether all that can follow a node waits for some of its branches only."""
@@ -109,8 +129,9 @@ class Branches:
             else:
                 inputs = await run_limited(lambda: values.inputs(name))  # noqa: B023  # as above
             child = make.child(node, call_id, inputs, key=self._run.keys.get(name, ""))
-            before = self._before.pop(name, "")
-            begun.append(child := await behind(self._leg, child, before if node.runner or node.for_each else ""))
+            before, is_list = self._before.pop(name, ""), bool(node.for_each)
+            goes_on = before if node.runner or is_list else ""
+            begun.append(child := await behind(self._leg, child, goes_on, is_list=is_list))
             self._run.note(Delegated(leg=self._leg.number, call_id=call_id, child="", agent=child.agent))
         known = [visit for visit in self._run.running.values() if visit.child]
         return [
@@ -149,6 +170,11 @@ class Branches:
 
     def _after(self, node: str) -> set[str]:
         return {edge.to for edge in self._graph.edges_from(node)} or {END}
+
+
+def _is_given_up(visit: Visit, view: JobView) -> bool:
+    """Tell whether a join had enough without it: the store has stopped it, and the node behind begins now."""
+    return view.status == "cancelled" and view.stop == "parent" and not visit.is_retried
 
 
 def error_of(end: Ended) -> str:

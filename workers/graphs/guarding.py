@@ -5,11 +5,13 @@ of a node's agent what goes along the edges of the node, as they judge what that
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from ekiden.shared.definitions.graph import END
+from ekiden.shared.definitions.graph_outputs import readers_of
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.errors import GraphFailed
 from ekiden.shared.guardrails.subject import Subject
@@ -51,7 +53,7 @@ class Guarding:
             await self._passed(graph, About("input", f"graph:{graph.name}"), Subject(self._leg.added))
 
     async def along(self, force: GraphInForce, node: str, output: Any, taken: Sequence[str], visit: str) -> Any:
-        """Return what a node has given as it goes on along the edges that are taken, if any leads on.
+        """Return what a node has given as it goes on: along the edges that are taken, or where expressions give it.
 
         Args:
             force: The graph.
@@ -60,12 +62,14 @@ class Guarding:
             taken: Where those edges lead.
             visit: Which beginning of the node it is.
         """
-        if not (targets := [to for to in taken if to != END]):
+        targets = [to for to in taken if to != END]
+        readers = [] if targets else readers_of(force.graph, force.channels, node)
+        if not targets and not readers:
             return output
         runner = force.agents.get(force.graph.by_name[node].runner)
         agents = [agent for agent in (runner, force.agent) if agent is not None]
         hooks = self._agents.hooks(self._leg, *agents)
-        begun, onward = visit or node, f" → {', '.join(targets)}"
+        begun, onward = visit or node, f" → {', '.join(targets)}" if targets else f", for {', '.join(readers)}"
         for to in targets:
             if next_agent := force.graph.by_name[to].runner:
                 edge, way = f"edge:{begun} → {to}", f"{node} → {to}{condition_of(force.graph, node, to)}"
@@ -111,7 +115,7 @@ class Guarding:
         if value is None and schema.get("type") == "string":
             value = answer.text
         elif value is None:
-            value = await run_limited(lambda: Subject(answer.text).parsed)
+            value = await run_limited(partial(_said_as_json, answer.text))
         found = [NO_JSON] if value is None else await run_limited(lambda: problems(value, schema))
         if found:
             listed = "\n".join(f"- {problem}" for problem in found)
@@ -130,6 +134,13 @@ class Guarding:
         if failed or asked:  # nobody is asked here: the files of graphs must not say so
             raise GraphFailed(violation(agent.name, failed or asked[-1], how), BLOCKED)
         return passed
+
+
+def _said_as_json(text: str) -> Any:
+    """Return what a text says that is JSON; None: it is none."""
+    with suppress(ValueError):
+        return Subject(text).as_json()
+    return None
 
 
 def _declared(agent: AgentDefinition) -> dict[str, Any]:

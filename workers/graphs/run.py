@@ -12,6 +12,8 @@ def run_of(leg: Leg, graph: Graph, at: GraphPosition) -> GraphRun:
     """Return the run that a leg's position is in: what earlier legs have folded in this process is not folded again."""
     about, upto = (at.graph, at.run), leg.folds.upto
     known, folded = leg.folds.made.get(about, (0, None))
+    if known > upto:  # by a later leg: this one has lost its lease, and does not know yet
+        return GraphRun(graph, at, leg.entries)
     run: GraphRun = GraphRun(graph, at) if folded is None else folded.copy(graph, at)
     for entry in leg.entries[known:upto]:
         run.note(entry.record)

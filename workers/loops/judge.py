@@ -66,7 +66,7 @@ class Judge:
             agent=JUDGE,
             model=self._model.name,
             instructions=_INSTRUCTIONS,
-            messages=(user_message(steps_to_judge(self._leg.request.prompt, steps, fence=fence)),),
+            messages=(user_message(steps_to_judge(self._leg.asked, steps, fence=fence)),),
             tools=(_ANSWER,),
             temperature=0.0,
             forced_tools=(_ANSWER.name,),

@@ -21,19 +21,17 @@ class AgentServers:
     def __init__(self, tools: McpTools, configured: Mapping[str, ServerEntry]) -> None:
         self._tools = tools
         self._configured = configured
-        self._used_by_digest: dict[str, tuple[str, ...]] = {}
-        """Of what each definition names."""
 
     def unknown(self, agent: AgentDefinition) -> tuple[str, ...]:
         """Return the servers that the agent uses and nobody has told this worker of."""
-        if not (used := self._used_by(agent)):
+        if not (used := servers_used(agent)):
             return ()
         own = {} if agent.untrusted else own_servers(agent)
         return tuple(name for name in used if name not in self._configured and name not in own)
 
     async def offered_to(self, agent: AgentDefinition, leg: Leg) -> Offered:
         """Return the tools that the agent gets, as far as those that delegated the job allow them."""
-        if not (used := self._used_by(agent)):
+        if not (used := servers_used(agent)):
             return Offered()
         found: dict[str, ServerEntry] = {}
         problems = [
@@ -51,11 +49,6 @@ class AgentServers:
             return Offered((), tuple(problems))
         offered = await self._tools.of(found)
         return allowed_of(replace(offered, problems=(*problems, *offered.problems)), agent, leg)
-
-    def _used_by(self, agent: AgentDefinition) -> tuple[str, ...]:
-        if agent.digest not in self._used_by_digest:
-            self._used_by_digest[agent.digest] = servers_used(agent)
-        return self._used_by_digest[agent.digest]
 
 
 def allowed_of(offered: Offered, agent: AgentDefinition, leg: Leg) -> Offered:

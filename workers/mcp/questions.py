@@ -7,6 +7,7 @@ from typing import Any
 import mcp_types as types
 
 from ekiden.shared.errors import ToolError
+from ekiden.shared.storable import has_nan, strict_json
 from ekiden.workers.tools.base import Answered, ToolQuestion
 
 __all__ = ["answers_of", "question_of"]
@@ -58,7 +59,7 @@ def _answer(form: Mapping[str, Any], answered: Answered) -> types.ElicitResult:
 def _content(properties: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the fields of a form: a JSON object says all of them, any other text is the first one's."""
     try:
-        said = json.loads(text)
+        said = strict_json(text)
     except ValueError:
         said = None
     if isinstance(said, dict):
@@ -72,7 +73,8 @@ def _typed(field: Mapping[str, Any], text: str) -> Any:
     if kind == "boolean":
         return word.casefold() in ("yes", "y", "true", "是", "好")
     try:
-        return int(word) if kind == "integer" else float(word) if kind == "number" else text
+        number = int(word) if kind == "integer" else float(word) if kind == "number" else None
+        return text if number is None or has_nan(number) else number
     except ValueError:
         return text  # the server says what is wrong with it
 

@@ -49,7 +49,8 @@ class RecordedCallers(ModelCallers):
         model: ChatModel = RecordedModel(job, leg)
         if leg.context.does_part:  # a call, which a graph says, and no model: as the graph says it now
             model = NodeCall(leg.agent, leg.inputs, model)
-        return ModelCaller([Candidate(choice, HookedModel(model, leg.hooks))], self.prices, leg.record, leg=leg.number)
+        asked = [Candidate(choice, HookedModel(model, leg.hooks))]
+        return ModelCaller(asked, self.prices, leg.record, leg=leg.number, drawn_then=job.drawn)
 
 
 class RecordedModel:

@@ -15,6 +15,7 @@ from ekiden.shared.records import (
     Forked,
     Guarded,
     GuardJudged,
+    HandedOff,
     Hooked,
     JobRequested,
     LoopJudged,
@@ -69,6 +70,8 @@ class RecordedJob:
     hooked: dict[tuple[str, int, int, str], Hooked] = field(default_factory=dict)
     """What hooks said, by event, leg, turn and call."""
     beside: list[Beside] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
+    """The ids of its handoffs, in their order."""
     end: Ended | None = None
 
     @classmethod
@@ -87,6 +90,8 @@ class RecordedJob:
 
     def _note(self, record: Record) -> None:
         match record:
+            case HandedOff(context=context):
+                self.drawn.append(context.metadata.handoff_id)
             case ModelReplied():
                 self.replies[record.leg, record.turn] = record
             case ToolStarted() | ToolPaused() | ApprovalAsked():

@@ -13,7 +13,7 @@ from ekiden.shared.definitions.transfer_names import delegation_tool_name, trans
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.instruction_parts import Place, Situation, is_repository
 from ekiden.shared.instructions import instructions_for
-from ekiden.shared.records import Entry, HandedOff, ModelReplied
+from ekiden.shared.records import GRAPH, Entry, HandedOff, ModelReplied
 from ekiden.shared.records.turns import Prompt, digest_of
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note, say, say_json, visible
@@ -99,8 +99,9 @@ def _require_turn(agent: str, entries: Sequence[Entry], job: str) -> None:
 def _replies_of(agent: str, entries: Sequence[Entry]) -> Iterator[ModelReplied]:
     legs = {leg for leg, name in _agents_by_leg(entries).items() if name == agent}
     for entry in entries:
-        if isinstance(entry.record, ModelReplied) and entry.record.leg in legs:
-            yield entry.record
+        record = entry.record
+        if isinstance(record, ModelReplied) and record.leg in legs and record.model != GRAPH:
+            yield record
 
 
 def _agents_by_leg(entries: Sequence[Entry]) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,8 @@ from ekiden.dispatcher.journal.catalog_replay import CatalogReplay
 from ekiden.dispatcher.journal.differences import PROMPT, Difference
 from ekiden.dispatcher.local.rerun import Rerun, rerun
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.redaction import preview, redact, redact_all
-from ekiden.shared.terminal_text import say
+from ekiden.shared.redaction import redact, redact_all
+from ekiden.shared.terminal_text import one_line, say
 from ekiden.shared.trust_prompts import settle_trust
 
 __all__ = ["rerun_job"]
@@ -25,6 +26,8 @@ _LINES = 20
 """Of the prompt that differs."""
 _SHOWN = 300
 """Characters of a step."""
+_BEFORE = 60
+"""How many of them are the same in both."""
 
 
 def rerun_job(
@@ -99,6 +102,14 @@ def _show_difference(out: Output, difference: Difference) -> None:
         for line in difference.prompt_lines[:_LINES]:
             out.line(f"   {redact(line)}", hang=5)
         return
-    for name, one in (("was", difference.was), ("now", difference.now)):
-        shown = "nothing" if one is None else f"{one.kind} {preview(one.told, _SHOWN)}"
+    was, now = ("" if one is None else redact(one.told) for one in (difference.was, difference.now))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(was, now, strict=False)))
+    for name, one, told in (("was", difference.was, was), ("now", difference.now, now)):
+        shown = "nothing" if one is None else f"{one.kind} {_from(told, same, out.symbols['dots'])}"
         out.line(f"   {name} {shown}", hang=7)
+
+
+def _from(told: str, same: int, dots: str) -> str:
+    """Return a step from shortly before the place on where it differs, on one line."""
+    begin = max(0, same - _BEFORE)
+    return one_line((dots if begin else "") + told[begin:], _SHOWN, dots)

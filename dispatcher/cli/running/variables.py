@@ -1,11 +1,11 @@
 """``--state key=value`` and ``--input key=value``: session variables that a request sets, inputs of its agent."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from ekiden.dispatcher.requests import checked_state
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.storable import strict_json
 
 __all__ = ["inputs_of", "variables_of"]
 
@@ -43,11 +43,6 @@ def _pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_json)
+        return strict_json(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _no_json(word: str) -> None:
-    """Refuse what Python reads and JSON does not know: NaN and the infinities."""
-    raise ValueError(word)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.dispatcher.cli.terminal.output import Output, fitted
 from ekiden.dispatcher.cli.views.jobs import forked_json
-from ekiden.dispatcher.cli.views.notices import Notices, chain_text, forked_text, on_completion
+from ekiden.dispatcher.cli.views.notices import Notices, chain_text, forked_text, head_of, on_completion
 from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.journal.story import Leg, Step, Story
 from ekiden.shared.ids import parent_of
@@ -72,11 +72,11 @@ def show_chain(story: Story) -> None:
     arrow, dots = out.symbols["arrow"], out.symbols["dots"]
     out.line(fitted(redact(chain_text(story.actors, arrow)), columns, dots), "bold")
     drawing = _Drawing(out.symbols)
-    out.line(fitted(redact(drawing.state(story)), columns, dots), _STYLES.get(story.status, ""))
+    out.line(fitted(drawing.state(story), columns, dots), _STYLES.get(story.status, ""))
     if story.forked is not None:
         out.line(fitted(forked_text(story.forked), columns, dots), "yellow")
     for stem, branch in drawing.rows(drawing.branches(story)):
-        out.line(stem + fitted(redact(branch.text), max(columns - len(stem), len(dots)), dots), branch.style)
+        out.line(stem + fitted(branch.text, max(columns - len(stem), len(dots)), dots), branch.style)
     for step in listed(story.todos).splitlines():
         out.line(f"  {fitted(redact(step), columns - 2, dots)}")
 
@@ -126,40 +126,43 @@ class _Drawing:
             yield from self.rows(branch.below, stem + ("   " if is_last else self._symbols["bar"]))
 
     def _hop(self, story: Story, hop: Hop) -> _Branch:
+        who = redact(hop.leg.who)
         figures, why = figures_of(story, hop.leg), self._notices.cut(hop.why)
         below = tuple(self._step(story, step) for step in hop.leg.steps if step.kind in _BRANCHES)
         match hop.leg.how:
             case "return":
                 how = " without a result" if hop.is_error else ""
-                text = f"{self._symbols['return']} {hop.from_agent} returned to {hop.leg.who}{how} ({figures}): {why}"
+                text = f"{self._symbols['return']} {redact(hop.from_agent)} returned to {who}{how} ({figures}): {why}"
                 return _Branch(text, "yellow" if hop.is_error else "bold cyan", below)
             case "handoff":
-                return _Branch(f"{self._symbols['handoff']} {hop.leg.who} ({figures}): {why}", "bold cyan", below)
+                return _Branch(f"{self._symbols['handoff']} {who} ({figures}): {why}", "bold cyan", below)
             case "automatic":
-                text = f"{self._symbols['handoff']} {hop.leg.who} on completion ({figures}): {on_completion(why)}"
+                text = f"{self._symbols['handoff']} {who} on completion ({figures}): {on_completion(why)}"
                 return _Branch(text.removesuffix(": "), "bold cyan", below)
             case "edge":
-                return _Branch(f"{self._symbols['arrow']} {hop.leg.who} ({figures}): {why}", "bold cyan", below)
+                return _Branch(f"{self._symbols['arrow']} {who} ({figures}): {why}", "bold cyan", below)
             case _:
-                return _Branch(f"{hop.leg.who} ({figures}): {why}", "bold", below)
+                return _Branch(f"{who} ({figures}): {why}", "bold", below)
 
     def _step(self, story: Story, step: Step) -> _Branch:
         if step.kind == "refused":
             code, _, message = step.detail.partition(": ")
-            text = f"{self._symbols['stop']} {step.name} refused ({code}): {self._notices.cut(message)}"
+            text = f"{self._symbols['stop']} {redact(step.name)} refused ({code}): {self._notices.cut(message)}"
             return _Branch(text, "yellow")
         if step.kind == "approval":
             took = "" if step.end_ms is None else f" ({(step.end_ms - step.start_ms) / 1000:.1f} s)"
-            return _Branch(f"{self._symbols['person']} {step.name}: {self._notices.cut(step.detail)}{took}", "yellow")
+            return _Branch(
+                f"{self._symbols['person']} {redact(step.name)}: {self._notices.cut(step.detail)}{took}", "yellow"
+            )
         child = story.children.get(step.child)
         if child is None or not child.legs:
             is_own = parent_of(step.child) == story.job
             why = "whose journal is gone" if is_own else "of the job that this one was forked from"
-            return _Branch(f"{self._symbols['child']} {step.whom} (job {step.child}, {why})", "yellow")
+            return _Branch(f"{self._symbols['child']} {redact(step.whom)} (job {step.child}, {why})", "yellow")
         reason = [child.end.reason] if child.end else []
         about = ", ".join([*reason, f"{(child.now_ms - child.start_ms) / 1000:.1f} s", f"job {child.job}"])
         said = self._notices.cut(_result(child))
-        text = f"{self._symbols['child']} {step.whom} {child.status} ({about})"
+        text = f"{self._symbols['child']} {redact(step.whom)} {child.status} ({about})"
         return _Branch(f"{text}: {said}" if said else text, _STYLES.get(child.status, "cyan"), self.branches(child))
 
 
@@ -180,7 +183,7 @@ def _job_json(story: Story) -> dict[str, Any]:
         "status": story.status,
         "reason": story.end.reason if story.end else None,
         **({"recovered": True} if story.end and story.end.recovered else {}),
-        "result": _result(story).strip().partition("\n")[0],
+        "result": head_of(_result(story)),
         "chain": story.chain,
         "forked": forked_json(story.forked),
         "todos": [todo.model_dump() for todo in story.todos],

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ekiden.dispatcher.cli.views.chain import Hop, figures_of, hops_of
 from ekiden.dispatcher.cli.views.graph_picture import COLOURS, Picture
-from ekiden.dispatcher.cli.views.notices import on_completion
+from ekiden.dispatcher.cli.views.notices import head_of, on_completion
 from ekiden.dispatcher.journal.story import Step, Story
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line, visible
@@ -107,6 +107,6 @@ class _Chart:
 
 def _label(*lines: str) -> str:
     """Return a quoted label. Mermaid's own escapes, ``#34;``, stand for every mark."""
-    shown = [one_line(visible(redact(line.strip().partition("\n")[0])), _LONGEST) for line in lines]
+    shown = [one_line(visible(redact(head_of(line))), _LONGEST) for line in lines]
     text = "<br/>".join(_MARKS.sub(lambda mark: f"#{ord(mark[0])};", line) for line in shown if line)
     return f'"{text or " "}"'

@@ -44,6 +44,7 @@ __all__ = [
     "Told",
     "chain_text",
     "forked_text",
+    "head_of",
     "on_completion",
     "why_routed",
 ]
@@ -119,6 +120,12 @@ def forked_text(record: Forked) -> str:
     charge = f", {record.agent} put in charge" if record.agent else ""
     added = f"; the user adds: {preview(redact(record.prompt), _LONGEST)}" if record.prompt else ""
     return f"forked from job {record.job} at {record.seq}: {replies}{charge}{agents}{at}{added}"
+
+
+def head_of(text: str) -> str:
+    """Return the first line of a text; all on one, where that ends in a colon: by itself it says nothing."""
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    return " ".join(lines if lines and lines[0].endswith((":", "：")) else lines[:1])
 
 
 def on_completion(reason: str) -> str:
@@ -297,9 +304,8 @@ class Notices:
         return f"{name} = {preview(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE, self._symbols['dots'])}"
 
     def cut(self, text: str) -> str:
-        """Return the first line of a text, cut where it is long."""
-        first = next(filter(None, map(str.strip, text.splitlines())), "")
-        return preview(first, _LONGEST, self._symbols["dots"])
+        """Return a text's ``head_of``, cut where it is long."""
+        return preview(head_of(text), _LONGEST, self._symbols["dots"])
 
 
 def chain_text(agents: Sequence[str], arrow: str = "→") -> str:

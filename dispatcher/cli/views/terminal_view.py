@@ -18,6 +18,7 @@ from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, ToolResult
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
+    GRAPH,
     ApprovalAsked,
     Decided,
     Delegated,
@@ -244,7 +245,7 @@ class TerminalView:
         self._withheld = (turn, record.message) if record.withheld else None
         if self._withheld is None:
             turn.end(record.message)
-        if record.model and self._models.first(record.model):
+        if record.model not in ("", GRAPH) and self._models.first(record.model):
             stand_in = " stand-in for a model: no key is needed" if record.model == STAND_IN else ""
             self._line("note", f"Model: {record.model}{stand_in}", "dim")
 

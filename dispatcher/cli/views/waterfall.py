@@ -79,7 +79,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
     """Yield the lines of a story and those below it, at most ``width`` columns wide."""
     canvas = _Canvas(story, max(width, MIN_WIDTH), glyphs)
     yield Line(canvas.cut(f" {glyphs.dot} ".join(_summary(story))), "bold")
-    yield Line(canvas.cut(f"{f' {glyphs.arrow} '.join(story.actors)} {glyphs.dot} {_tokens(story)}"))
+    yield Line(canvas.cut(f"{redact(f' {glyphs.arrow} '.join(story.actors))} {glyphs.dot} {_tokens(story)}"))
     yield canvas.axis()
     yield from canvas.legs(story)
     yield from canvas.waiting_calls(story)
@@ -90,7 +90,7 @@ def waterfall(story: Story, width: int, glyphs: Glyphs) -> Iterator[Line]:
             if story.end.recovered
             else ""
             if is_done
-            else f": {story.end.error or story.end.answer or ''}"
+            else f": {redact(story.end.error or story.end.answer or '')}"
         )
         reason = f"{story.end.reason}{why}"
         bar = _Bar(story.now_ms, story.now_ms, glyphs.moment)
@@ -120,8 +120,11 @@ class _Canvas:
         self._total_ms = max(story.now_ms - story.start_ms, 1)
 
     def cut(self, text: str, width: int | None = None) -> str:
-        """Return ``text`` on one line, cut where it is too long."""
-        return fitted(redact(text), self._width if width is None else width, self._glyphs.dots)
+        """Return ``text``, of which all that came from outside is redacted, on one line, cut where it is too long.
+
+        The line itself is not redacted: a name before a colon would make a secret of whatever follows.
+        """
+        return fitted(text, self._width if width is None else width, self._glyphs.dots)
 
     def axis(self) -> Line:
         """Return the line with the scale."""
@@ -144,14 +147,14 @@ class _Canvas:
     def _leg(self, story: Story, leg: Leg, indent: str) -> Iterator[Line]:
         now = story.now_ms
         if leg.wait_ms is None:
-            label = f"{indent}{leg.who} ({'waits for a worker' if story.end is None else 'never began'})"
+            label = f"{indent}{redact(leg.who)} ({'waits for a worker' if story.end is None else 'never began'})"
             yield self.line(label, None, [_Bar(leg.ready_ms, now, self._glyphs.wait)], "bold")
             return
         notes = [f"waited {duration(leg.wait_ms)}", f"{len(leg.attempts)} attempts" if len(leg.attempts) > 1 else ""]
         took = sum((attempt.end_ms or now) - attempt.start_ms for attempt in leg.attempts)
         bars = [bar for attempt in leg.attempts for bar in self._attempt_bars(attempt, now)]
         running = ", running" if leg.attempts[-1].end == "running" else ""
-        yield self.line(f"{indent}{leg.who} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
+        yield self.line(f"{indent}{redact(leg.who)} ({', '.join(filter(None, notes))}{running})", took, bars, "bold")
         for attempt in leg.attempts:
             if attempt.number > 1:
                 yield self._attempt_line(attempt, indent)
@@ -165,7 +168,7 @@ class _Canvas:
         """Yield a line for each call that was made and does not run yet."""
         for one in story.calls.last_turn:
             if one.state in OPEN and one.state != "executing":
-                yield self.line(f"  {one.call.name}: {one.state.replace('_', ' ')}", None, [], _STYLES["tool"])
+                yield self.line(f"  {redact(one.call.name)}: {one.state.replace('_', ' ')}", None, [], _STYLES["tool"])
 
     def _attempt_bars(self, attempt: Attempt, now: int) -> list[_Bar]:
         end_ms = now if attempt.end_ms is None else attempt.end_ms
@@ -200,26 +203,27 @@ class _Canvas:
         return shown.get(step.kind, glyphs.moment)
 
     def _label_of(self, step: Step) -> str:
+        name, detail = redact(step.name), redact(step.detail)
         match step.kind:
             case "model":
-                usage, odd = step.usage, f" [{step.detail}]" if step.detail else ""
-                return f"{step.name} {usage.input_tokens} in, {usage.output_tokens} out{_cost(step.cost_usd)}{odd}"
+                usage, odd = step.usage, f" [{detail}]" if detail else ""
+                return f"{name} {usage.input_tokens} in, {usage.output_tokens} out{_cost(step.cost_usd)}{odd}"
             case "tool":
-                return f"{step.name}{_state(step)}"
+                return f"{name}{_state(step)}"
             case "approval":
-                return f"{step.name}: {step.detail}"
+                return f"{name}: {detail}"
             case "handoff" | "edge" | "returned" | "delegated":
                 glyphs = {"returned": self._glyphs.back, "delegated": self._glyphs.calls}
-                whom = f"{step.whom} ({step.child})" if step.child else step.whom
-                return f"{glyphs.get(step.kind, self._glyphs.arrow)} {whom}: {step.detail}"
+                whom = f"{redact(step.whom)} ({step.child})" if step.child else redact(step.whom)
+                return f"{glyphs.get(step.kind, self._glyphs.arrow)} {whom}: {detail}"
             case "route":
-                return f"{self._glyphs.arrow} {step.name} ({step.detail})"
+                return f"{self._glyphs.arrow} {name} ({detail})"
             case "refused":
-                return f"refused {step.name}: {step.detail}"
+                return f"refused {name}: {detail}"
             case "suspended":
-                return f"suspended, {step.name.replace('_', ' ')}: {step.detail}"
+                return f"suspended, {name.replace('_', ' ')}: {detail}"
             case "notice" | "guardrail":
-                return step.detail
+                return detail
 
     def _paint(self, bars: Iterable[_Bar]) -> str:
         cells = [" "] * self._cells
@@ -266,8 +270,10 @@ def _cost(cost_usd: float | None) -> str:
 
 
 def _stage_text(stage: RoutingStage) -> str:
-    found = f"{stage.agent or 'nobody'} {stage.confidence:.0f}%"
-    return f"{stage.stage}: {found}{', chosen' if stage.decided else ''}{f' ({stage.note})' if stage.note else ''}"
+    found = f"{redact(stage.agent or 'nobody')} {stage.confidence:.0f}%"
+    return (
+        f"{stage.stage}: {found}{', chosen' if stage.decided else ''}{f' ({redact(stage.note)})' if stage.note else ''}"
+    )
 
 
 def _state(step: Step) -> str:
@@ -275,4 +281,4 @@ def _state(step: Step) -> str:
         return ": worker lost"
     if step.end_ms is None:
         return ": executing"
-    return f": error, {step.detail}" if step.is_error else ""
+    return f": error, {redact(step.detail)}" if step.is_error else ""

@@ -19,9 +19,11 @@ from ekiden.shared.policy.engine import Policy
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
+from ekiden.workers.tools.builtin.asking import ask_user
 from tests.scenarios.relay import Relay, team
+from tests.unit.cli.graph_jobs import AGENTS, says
 from tests.unit.cli.test_jobs import ekiden, there
-from tests.unit.workers.test_graphs import edge, graph
+from tests.unit.workers.test_graphs import ByLeg, edge, graph
 from tests.unit.workers.world import Replies, call, calls, handing_over, said, tool_named
 
 LEAD: Mapping[str, Any] = {
@@ -148,14 +150,43 @@ def test_the_same_graphs_change_nothing_whatever_their_nodes_are(valkey_url: str
 def test_another_graph_is_told_of_and_not_followed(valkey_url: str) -> None:
     steps, others = graph("one", "two", edges=[edge("one", "two")]), ({"name": "one"}, {"name": "two"})
 
-    async def scenario(stores: Stores, client: Client) -> list[list[tuple[str, str, str, str]]]:
+    async def scenario(stores: Stores, client: Client) -> list[str]:
         model = Replies({name: [said("done")] for name in ("one", "two")})
         story = await Relay(stores, team(steps, *others), model).told("go", agent="flow")
-        edited = graph("two", "one", edges=[edge("two", "one")])
-        found = [await comparison(client, team(one, *others)).changes(story.view.id) for one in (steps, edited)]
-        return list(map(said_of, found))
+        edited = [
+            graph("one", "two", edges=[edge("one", "two", "state.ready")]),
+            graph("one", {"name": "two", "agent": "one"}, edges=[edge("one", "two")]),
+            graph("one", "two", {"name": "three", "agent": "one"}, edges=[edge("one", "two"), edge("two", "three")]),
+            {**steps, "graph": {**steps["graph"], "max_rounds": 7}},
+        ]
+        found = [await comparison(client, team(one, *others)).changes(story.view.id) for one in (steps, *edited)]
+        assert [said_of(one) for one in found[1:]] == [
+            [("handoff", "flow", "took a step of its graph", "not decided")] for _ in edited
+        ]
+        return [change.why.partition(": ")[2] for one in found for change in one.changes]
 
-    assert there(valkey_url, scenario) == [[], [("handoff", "flow", "took a step of its graph", "not decided")]]
+    assert there(valkey_url, scenario) == [
+        "edge one → two has another condition",
+        "node two has another agent",
+        "node three is new",
+        "it has another max_rounds",
+    ]
+
+
+def test_the_same_files_in_another_folder_are_the_same_prompts_and_nodes_that_are_tools_ask_nobody(
+    valkey_url: str,
+) -> None:
+    agents = [{**one, "scope": "project"} for one in AGENTS]
+    elsewhere = [{**one, "scope": "global"} for one in AGENTS]
+
+    async def scenario(stores: Stores, client: Client) -> tuple[int, int]:
+        relay = Relay(stores, team(*agents), ByLeg(says()), tools=[tool_named("measure"), ask_user])
+        story = await relay.told("write", agent="flow")
+        assert story.end.status == "done"
+        found = await comparison(client, team(*elsewhere)).changes(story.view.id)
+        return found.replies, found.other_prompts
+
+    assert there(valkey_url, scenario) == (10, 0)
 
 
 def test_where_the_old_files_are_gone_what_happened_stands_for_them(valkey_url: str) -> None:

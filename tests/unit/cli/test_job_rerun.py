@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ekiden.dispatcher.cli.commands import job_rerun
 from ekiden.dispatcher.cli.main import app
+from ekiden.dispatcher.journal.decisions import Decision
+from ekiden.dispatcher.journal.differences import Difference
+from ekiden.dispatcher.local.rerun import Rerun
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.stores.opening import Stores, open_stores
 from ekiden.shared.stores.redis import as_any
@@ -55,6 +59,21 @@ def test_a_delegated_job_is_run_again_with_the_one_that_it_is_a_part_of(valkey_u
     job = asyncio.run(on(valkey_url, ended))
     done = CliRunner().invoke(app, ["job", "rerun", f"{job}.1", "--redis", valkey_url])
     assert f"job {job}.1 is a part of {job}: run that again" in str(done.exception)
+
+
+def test_two_steps_that_differ_are_shown_from_where_they_do(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = asyncio.run(on(valkey_url, ended))
+    was, now = (
+        Decision(9, 0, 1, "lead", "model_reply", "turn 1", f'{{"text":"{"the same " * 99}{end}"}}')
+        for end in ("A", "B")
+    )
+
+    async def differing(_: object, job: str, __: int) -> Rerun:
+        return Rerun(job, 9, 9, Difference(job, was, now), ())
+
+    monkeypatch.setattr(job_rerun, "rerun", differing)
+    lines = CliRunner().invoke(app, ["job", "rerun", job, "--redis", valkey_url]).output.splitlines()
+    assert [line.strip()[-8:] for line in lines if line.rstrip().endswith(('A"}', 'B"}'))] == ['same A"}', 'same B"}']
 
 
 async def on(url: str, begin: Callable[[Relay], Awaitable[str]]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.notices import head_of
 from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story_reader import job_tree_story
@@ -74,6 +75,13 @@ def test_a_family_reads_like_a_story() -> None:
         "✅ reviewer: All is well.",
         f"user → lead → reviewer · 7.0 s · 1040 tokens · $0.0115 · 2 child jobs · job {ROOT}",
     ]
+
+
+def test_a_first_line_that_only_announces_the_next_ones_is_told_with_them() -> None:
+    why = "agent 'printer' cannot be called so:\n- the input 'text' is missing\n- so is another"
+    assert head_of(why) == "agent 'printer' cannot be called so: - the input 'text' is missing - so is another"
+    assert head_of("\n It is cart.py.\nLine 3.") == "It is cart.py."
+    assert head_of(" \n") == ""
 
 
 def test_state_is_shown_to_those_who_ask_for_it() -> None:

@@ -10,7 +10,18 @@ from rich.cells import cell_len
 from ekiden.dispatcher.cli.views.waterfall import ASCII, UNICODE, Glyphs, duration, waterfall
 from ekiden.dispatcher.journal.story_reader import job_tree_story, story_of
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record
+from ekiden.shared.records import (
+    Ended,
+    Entry,
+    Guarded,
+    HandedOff,
+    JobRequested,
+    LegStarted,
+    NodeFinished,
+    Record,
+    Refused,
+)
+from ekiden.shared.redaction import redact
 from tests.unit.cli.families import BEGIN_MS, DIGGER, ROOT, SCOUT, TESTER, family
 from tests.unit.cli.journals import JOB, stored_journal
 
@@ -194,3 +205,28 @@ def test_no_line_of_a_family_is_wider_than_asked(width: int) -> None:
     for glyphs in (UNICODE, ASCII):
         assert max(map(cell_len, drawn_family(width, glyphs))) <= width
     assert "\n".join(drawn_family(width, ASCII)).isascii()
+
+
+def test_a_name_before_a_colon_makes_no_secret_of_what_is_behind_it() -> None:
+    to = first_context(JOB).advance("find_secrets", "because", is_route=True)
+    failed = NodeFinished(
+        leg=1, graph="flow", channel="c", node="find_secret", call_id="c", run=1, error="nothing is there"
+    )
+    records: list[Record] = [
+        JobRequested(prompt="p"),
+        HandedOff(kind="route", context=to),
+        LegStarted(leg=1, agent="find_secrets", attempt=1, worker="w"),
+        Guarded(leg=1, at="handoff", rail="no_secrets", policy="reject", status="passed"),
+        Guarded(leg=1, at="handoff", rail="no_secrets", policy="repair", status="repaired", errors=("wrong",)),
+        failed,
+        Refused(leg=1, call_id="r", name="to_token", code="UNKNOWN_AGENT", message="password=hunter2hunter2"),
+    ]
+    lines = "\n".join(drawn([Entry(n, n, one) for n, one in enumerate(records, 1)], 300))
+    for text in (
+        "no_secrets lets pass handoff",
+        "find_secret failed: nothing is there",
+        "refused to_token: UNKNOWN_AGENT",
+    ):
+        assert text in lines
+    assert "password=[redacted]" in lines
+    assert redact(records[4].text) == records[4].text  # type: ignore[union-attr]

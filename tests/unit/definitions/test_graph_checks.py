@@ -280,6 +280,10 @@ def test_an_agent_that_has_people_asked_about_a_handoff_is_no_node_that_others_f
     last = [{"name": "a", "agent": "c"}, {"name": "b", "agent": "a"}]
     assert problems_of(asks, agent("c"), flow(last, ["a > b"])) == []
 
+    reads = {"name": "d", "agent": "c", "inputs": {"objective": "b"}}
+    [found] = problems_of(asks, agent("c"), flow([*last, "c", reads], ["a > b", "a > c", "c > d"]))
+    assert "the guardrail 'sure' of agent 'a'" in found
+
 
 def test_what_a_node_is_mapped_over_is_known_to_its_inputs() -> None:
     each = {"agent": "b", "for_each": "analysis.files", "inputs": {"path": "item.path", "depth": "index + state.n"}}

@@ -1,6 +1,7 @@
 """What a case's job is held against, what is kept of it, and how the results are told."""
 
 import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ from ekiden.dispatcher.evals.recording_files import (
 from ekiden.dispatcher.evals.running import CaseResult, strictly
 from ekiden.dispatcher.evals.suite import Case, Expectations, Turn
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.messages import Message, ToolCall
 from ekiden.shared.records import (
     Ended,
     Entry,
@@ -34,8 +36,10 @@ from ekiden.shared.records import (
     ServedTools,
     Summarised,
     ToolFinished,
+    ToolStarted,
 )
 from ekiden.workers.playback.recorded import Beside
+from tests.unit.cli.graph_jobs import ran
 from tests.unit.cli.journals import JOB, stored_journal
 
 JOURNALS = {JOB: stored_journal()}
@@ -44,7 +48,11 @@ CHAIN = ["debugger", "code-fixer", "reviewer"]
 
 
 def faults(**expected: Any) -> list[str]:
-    return unmet(Expectations.model_validate(expected), JOURNALS)
+    return faults_in(JOURNALS, **expected)
+
+
+def faults_in(journals: Mapping[str, Sequence[Entry]], **expected: Any) -> list[str]:
+    return unmet(Expectations.model_validate(expected), journals)
 
 
 def test_a_job_that_is_as_expected_has_no_faults() -> None:
@@ -69,6 +77,24 @@ def test_a_job_that_is_as_expected_has_no_faults() -> None:
 def test_each_expectation_says_what_was_there_instead(expected: dict[str, Any], told: str) -> None:
     [fault] = faults(**expected)
     assert fault.startswith(told)
+
+
+def test_calls_of_the_jobs_below_count_in_the_order_of_time_and_have_no_part_in_the_chain() -> None:
+    journals = ran()[1][-1]
+    who = ["flow", "writer", "flow", "writer", "editor", "writer", "flow", "writer", "editor"]
+    assert faults_in(journals, tools=["measure", "measure"], chain=who) == []
+    assert faults_in(journals, no_tools=["measure"]) == ["no_tools: measure was called"]
+
+    called = {"1": [(10, "first"), (40, "last")], "1.1": [(20, "delegated")], "1.2": [(30, "item")]}
+    made = {job: [one for at, name in calls for one in called_at(at, name)] for job, calls in called.items()}
+    [fault] = faults_in(made, tools=["nothing"], status="failed")[:1]
+    assert fault.endswith("called: first, delegated, item, last")
+
+
+def called_at(at_ms: int, name: str) -> list[Entry]:
+    asked = ModelReplied(turn=1, message=Message(role="model", parts=(ToolCall(id=name, name=name),)))
+    records: list[Record] = [asked, ToolStarted(call_id=name, name=name)]
+    return [Entry(seq=at_ms + n, at_ms=at_ms, record=one) for n, one in enumerate(records)]
 
 
 def test_a_recording_is_written_to_be_read_without_secrets_and_paths_of_the_machine(tmp_path: Path) -> None:

@@ -64,6 +64,13 @@ def test_arguments_that_nest_too_deep_are_left_out_and_the_call_says_why(levels:
     assert "more than 64 levels" in kept.problem
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+def test_arguments_that_are_no_json_are_left_out_and_the_call_says_why(number: float) -> None:
+    made = ToolCall(id="c", name="t", args={"report": [{"score": number}]})
+    [kept] = asked(Says(made)).message.calls
+    assert (kept.args, "NaN or an infinity" in (kept.problem or "")) == ({}, True)
+
+
 def test_arguments_as_deep_as_may_be_are_kept_and_can_be_read_again() -> None:
     reply = asked(Says(ToolCall(id="c", name="t", args=nested(64))))
     record = ModelReplied(leg=1, turn=1, message=reply.message)

@@ -96,6 +96,8 @@ def answer(result: types.InputRequiredResult, text: str) -> Any:
 def test_fields_are_typed_as_the_form_says() -> None:
     assert answer(form(n={"type": "integer"}), " 7 ") == {"n": 7}
     assert answer(form(n={"type": "number"}), "0.5") == {"n": 0.5}
+    assert answer(form(n={"type": "number"}), "nan") == {"n": "nan"}
+    assert answer(form(n={"type": "number"}), '{"n": NaN}') == {"n": '{"n": NaN}'}
     assert answer(form(n={"type": "integer"}), "seven") == {"n": "seven"}
     assert answer(form(color={"type": "string", "enum": ["red", "blue"]}), "red") == {"color": "red"}
 

@@ -574,6 +574,21 @@ def test_session_variables_that_a_fork_sets_are_judged_by_the_operators_guardrai
     on_server(scenario)
 
 
+@pytest.mark.parametrize("where", ["lead begins turn 3", "fixer begins"])
+@pytest.mark.parametrize("name", ["note", "other"])
+def test_session_variables_that_a_fork_of_a_fork_sets_are_judged_too(where: str, name: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        world = await World(stores, request_rails=[PII]).run()
+        world.job = (await world.forked("lead begins turn 2", state={"note": "Ada"})).job
+        world.forget()
+        story = await world.relay.story((await world.forked(where, state={name: MAIL})).job)
+        assert (story.view.reason, world.model.requests) == ("GUARDRAIL", [])
+        story = await world.relay.story((await world.forked(where, state={name: "Bob"})).job)
+        assert story.view.status == "done"
+
+    on_server(scenario)
+
+
 @pytest.mark.parametrize("where", ["lead begins", "lead begins turn 3"])
 def test_hooks_before_an_agent_are_asked_with_what_a_fork_adds(where: str) -> None:
     seen: list[str] = []
@@ -583,5 +598,47 @@ def test_hooks_before_an_agent_are_asked_with_what_a_fork_adds(where: str) -> No
         seen.clear()
         await world.forked(where, prompt="in German")
         assert seen[0] == "repair it\n\nin German"
+
+    on_server(scenario)
+
+
+SEEN_BY = {
+    "its request": {"agent": "b"},
+    "an expression": {"agent": "b", "inputs": {"objective": "task.prompt"}},
+    "an item of a list": {"agent": "b", "for_each": "[1]", "inputs": {"objective": "task.prompt + string(item)"}},
+}
+
+
+@pytest.mark.parametrize("node", SEEN_BY.values(), ids=SEEN_BY)
+def test_what_a_fork_adds_reaches_nodes_that_run_side_by_side(node: dict[str, Any]) -> None:
+    edges = [edge("s", "a"), edge("s", "b"), edge("a", "c"), edge("b", "c")]
+    agents = [graph("s", "a", {"name": "b", **node}, "c", edges=edges), *({"name": name} for name in "sabc")]
+
+    async def scenario(stores: Stores) -> None:
+        world = World(stores, team(*agents))
+        world.model = Replies({name: [said(name), said(name)] for name in "sabc"})
+        world.relay = Relay(stores, team(*agents), world.model)
+        world.job = await world.relay.submit("repair it", agent="flow")
+        await world.relay.drain()
+        world.forget()
+        await world.forked("s begins", prompt="in German")
+        read = {one.agent: text_of(one.messages) for one in world.model.requests}
+        assert {name for name, text in read.items() if "in German" in text} == set("sabc")
+
+    on_server(scenario)
+
+
+def test_what_a_fork_adds_is_the_objective_and_the_request_of_who_begins_then() -> None:
+    lead = {"name": "lead", "handoffs": ["fixer"]}
+    fixer = {"name": "fixer", "inputs": {"objective": {"type": "string"}}, "prompt": "Do this: ${objective}."}
+    asked: list[str] = []
+    hook = Saying("AfterAgent", lambda event: asked.append(event.prompt))
+
+    async def scenario(stores: Stores) -> None:
+        world = await World(stores, team(lead, fixer), hooks=[hook]).run()
+        await world.forked("lead begins turn 6", prompt="in German")
+        fixers = [one.instructions for one in world.model.requests if one.agent == "fixer"]
+        assert "Do this: repair it\n\nin German." in fixers[0]
+        assert asked[-1] == "repair it\n\nin German"
 
     on_server(scenario)

@@ -32,6 +32,7 @@ from tests.unit.workers.test_hooks_in_a_leg import Saying
 from tests.unit.workers.world import Replies, Said, call, calls, said, tool_named
 
 CLEAN = {"name": "clean", "validator": "no_secrets"}
+NUMBERS_OF_NO_JSON = ["NaN", "Infinity", "-1e999"]
 KIND = {"name": "kind", "prompt": "It scolds nobody."}
 SECRET = "the key is AKIAIOSFODNN7EXAMPLE"
 SIDE_BY_SIDE = [edge("a", "b"), edge("a", "c"), edge("b", "d"), edge("c", "d")]
@@ -153,6 +154,10 @@ def test_an_answer_that_fits_the_schema_of_a_graph_is_structured(answer: Said, o
     [
         ("last", said('{"score": "high"}'), "- score: 'high' is not of type 'integer'"),
         ("last", said("I do not know"), "- the whole: it is a text, and no JSON"),
+        *(
+            ("last", said(f'{{"score": {word}}}'), "- the whole: it is a text, and no JSON")
+            for word in NUMBERS_OF_NO_JSON
+        ),
         ("merged", said("I do not know"), "- the whole: 'score' is a required property"),
     ],
 )
@@ -280,6 +285,35 @@ def test_what_ends_a_branch_is_not_handed_over() -> None:
     story = ran(*passing(AB, "b", CLEAN), says={"a": [said("1")], "b": [said(SECRET)]})
 
     assert (story.view.status, story.of(Guarded)) == ("done", [])
+
+
+READERS = {
+    "inputs": {"agent": "c", "inputs": {"objective": "a"}},
+    "outputs": {"agent": "c", "inputs": {"objective": "outputs['a']"}},
+    "any": {"agent": "c", "inputs": {"objective": "outputs[task.prompt]"}},
+    "list": {"agent": "c", "for_each": "[a]"},
+    "arguments": {"tool": "look", "args": {"what": ["It says ${a}."]}},
+    "question": {"ask_user": "Is this right: ${a}?"},
+}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("whose", ["a", "flow"])
+def test_what_ends_a_branch_is_handed_over_all_the_same_where_an_expression_gives_it(
+    reader: dict[str, Any], whose: str
+) -> None:
+    rails: dict[str, Any] = {"guardrails": [CLEAN | {"on": "handoff"}]}
+    beside = {"tools": ["look"], **(rails if whose == "flow" else {})}
+    edges = [edge("s", "a"), edge("s", "b"), edge("b", "c")]
+    story = ran(
+        flow("s", "a", "b", {"name": "c", **reader}, edges=edges, beside=beside),
+        *(agent(name, **(rails if name == whose else {})) for name in "sabc"),
+        says={"s": [said("s")], "a": [said(SECRET)], "b": [said("b")], "c": []},
+        tools=[tool_named("look")],
+    )
+
+    assert ended(story) == ("failed", "GUARDRAIL")
+    assert [one.call_id for one in story.of(Guarded) if one.status == "failed"] == [f"edge:{whose}: a#1, for c"]
 
 
 def test_what_a_graph_gives_goes_along_the_edge_of_the_one_around_as_its_file_wants_it() -> None:
@@ -473,6 +507,14 @@ def test_a_hook_may_block_an_edge(edges: Sequence[Mapping[str, Any]]) -> None:
     assert [one.block for one in story.of(Hooked)] == ["he is away"]
     [asked, *_] = hook.asked
     assert (asked.is_automatic, asked.call.args) == (True, {"reason": "a → b", "context": "a said"})  # type: ignore[attr-defined]
+
+
+def test_a_hook_that_wants_a_person_asked_about_an_edge_blocks_it() -> None:
+    hook = Saying("BeforeHandoff", HookReply(ask="is this right?"))
+    story = ran(*passing(AB, "", {}), says={"a": [said("one")], "b": [said("two")]}, hooks=[hook])
+
+    assert (*ended(story), story.chain) == ("failed", "DENIED", ["flow", "a"])
+    assert "is this right? (a person would have to be asked, and here nobody is)" in (story.view.result or "")
 
 
 def test_a_hook_may_block_the_edge_behind_nodes_that_run_side_by_side() -> None:

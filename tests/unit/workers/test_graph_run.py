@@ -1,6 +1,7 @@
 """What may begin in a graph, without the jobs around it."""
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import GraphFailed
 from ekiden.shared.graph_run import GraphRun
 from ekiden.shared.handoff import GraphPosition
-from ekiden.shared.records import Delegated, Record
+from ekiden.shared.records import Delegated, NodeFinished, Record
+from ekiden.shared.relay.leg import Folds, entries_behind
 from ekiden.shared.stores.job_reader import RedisJobReader
 from ekiden.shared.stores.opening import Stores
+from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.values import GraphInForce, Values
 from tests.scenarios.relay import Relay, on_server, team
 from tests.unit.workers.test_graphs import ByLeg, agent
@@ -92,6 +95,22 @@ def test_a_late_round_of_a_loop_reads_and_folds_no_more_than_an_early_one(monkey
 
     rounds = on_server(scenario)[-50:]
     assert rounds[10:40] == rounds[11:41], "the journal is no short one any more"
+
+
+def test_a_leg_that_runs_on_beside_a_later_one_changes_nothing_of_what_that_has_folded() -> None:
+    ways = [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "max_rounds": 9}]
+    nodes = [{"name": name, "agent": name} for name in "ab"]
+    graph = Graph.model_validate({"entry": ["a"], "nodes": nodes, "edges": ways})
+    said = {"leg": 2, "graph": "flow", "run": 1, "output": "x"}
+    ends = [NodeFinished(node=one, channel=one, next=(to,), **said) for one, to in ("ab", "ba", "ab")]
+    entries, made = entries_behind(0, ends), dict[tuple[str, int], tuple[int, Any]]()
+
+    def folded(upto: int) -> Counter[tuple[str, str]]:
+        leg: Any = SimpleNamespace(folds=Folds(upto, made), entries=entries[:upto])
+        return run_of(leg, graph, AT).taken
+
+    early, late = Counter({("a", "b"): 1}), Counter({("a", "b"): 2, ("b", "a"): 1})
+    assert [folded(upto) for upto in (1, 3, 1, 3)] == [early, late, early, late]
 
 
 @pytest.mark.parametrize(

@@ -319,3 +319,13 @@ def test_a_retried_graph_goes_on_within_the_graphs_that_are_its_branches(fails: 
     assert len(model.asked(fails)) == 3
     forks = [record for records in journals for record in records if isinstance(record, Forked)]
     assert {record.job.count(".") for record in forks} >= {2}
+
+
+def test_a_retried_graph_goes_on_within_the_one_branch_that_is_left() -> None:
+    """Nothing runs beside it any more: else it would be a step like any other, which begins."""
+    flow = graph({"name": "g", "graph": "middle"}, "a", edges=[], entry=["g", "a"])
+    model = Saying(m=failing(1))
+    agents = (flow, MIDDLE, INNER, *map(agent, "axyzm"))
+    story, _ = on_server(lambda stores: failed_and_retried(stores, agents, model))
+    assert story.end.output == {"g": "at last", "a": "a said"}
+    assert {name: len(model.asked(name)) for name in "axm"} == {"a": 1, "x": 1, "m": 2}

@@ -33,7 +33,9 @@ from ekiden.shared.records import (
     ModelReplied,
     Noticed,
     Record,
+    Refused,
     Routed,
+    ToolStarted,
 )
 from ekiden.shared.stores.opening import Stores
 from tests.scenarios.relay import ASKS_NOBODY, Relay, Story, on_server, team, text_of
@@ -263,7 +265,7 @@ EVENTS = [
         (crashing, "SystemExit: gone"),
         (lying, "returned the type 'dict'"),
         (lambda _: HookReply(result=5), "'result' of a HookReply cannot be of the type 'int'"),  # type: ignore[arg-type]
-        (lambda _: HookReply(ask="x", result="x", tools=ToolChoice()), "means nothing at"),
+        (lambda _: HookReply(result="x", tools=ToolChoice()), "means nothing at"),
     ],
 )
 def test_a_hook_that_fails_is_reported_once_and_passed_over(event: str, word: Word, told: str) -> None:
@@ -272,6 +274,32 @@ def test_a_hook_that_fails_is_reported_once_and_passed_over(event: str, word: Wo
     assert told in noticed
     assert noticed.startswith(f"the hook 'guard' failed at {event} (")
     assert (story.end.answer, story.results["c1"], story.of(Hooked)) == ("done", "put(paint)", [])
+
+
+NOBODY_IS_ASKED_AT = ["BeforeModel", "AfterModel", "BeforeRoute", "BeforeAgent", "AfterTool", "AfterAgent"]
+
+
+@pytest.mark.parametrize("event", NOBODY_IS_ASKED_AT)
+@pytest.mark.parametrize("word", [HookReply(ask="sure?"), HookReply(ask="sure?", tools=ToolChoice())])
+def test_where_nobody_can_be_asked_a_hook_that_wants_it_blocks(event: str, word: HookReply) -> None:
+    story = story_of(Saying(event, word))
+    said = (story.end.error or "", story.results.get("c1", ""), *(one.block for one in story.of(Hooked)))
+    assert any("sure? (a person would have to be asked, and here nobody is)" in one for one in said)
+    told = "guard: 'tools' means nothing at" in " ".join(one.text for one in story.of(Noticed))
+    assert told is bool(word.tools)
+
+
+def test_where_nothing_can_be_blocked_to_want_a_person_asked_is_a_fault() -> None:
+    for event in ("SessionStart", "BeforeToolSelection"):
+        [noticed] = story_of(Saying(event, HookReply(ask="sure?"))).of(Noticed)
+        assert "'ask' means nothing at" in noticed.text
+
+
+@pytest.mark.parametrize("word", [HookReply(block="no", result="x"), HookReply(ask="sure?", result="x")])
+def test_a_word_that_means_nothing_does_not_undo_one_against_a_call(word: HookReply) -> None:
+    story = story_of(Saying("BeforeTool", word))
+    assert not story.of(ToolStarted)
+    assert "'result' means nothing at BeforeTool" in story.of(Noticed)[0].text
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -424,7 +452,14 @@ def test_an_automatic_handoff_can_be_blocked_and_not_changed() -> None:
     assert (story.chain, story.end.answer, story.codes) == (["a"], "by myself", ["HOOK_BLOCKED"])
     story, _ = handed_over(Saying("BeforeHandoff", HookReply(args={})), when="auto")
     assert story.chain == ["a", "writer"]
-    assert "can be blocked, not changed" in story.of(Noticed)[0].text
+    assert "'args' means nothing at BeforeHandoff: there are block, note, stop" in story.of(Noticed)[0].text
+
+
+def test_a_hook_that_wants_a_person_asked_about_an_automatic_handoff_blocks_it() -> None:
+    story, _ = handed_over(Saying("BeforeHandoff", HookReply(ask="is this right?", args={})), when="auto")
+    assert (story.chain, story.end.answer, story.codes) == (["a"], "by myself", ["HOOK_BLOCKED"])
+    why = "the hook 'guard': is this right? (a person would have to be asked, and here nobody is)"
+    assert [one.message for one in story.of(Refused)] == [why]
 
 
 def test_after_a_handoff_the_agent_that_has_control_is_told() -> None:

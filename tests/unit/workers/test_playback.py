@@ -13,7 +13,8 @@ from ekiden.dispatcher.session_state import state_before
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.errors import ModelError
 from ekiden.shared.ids import session_of
-from ekiden.shared.messages import ToolCall
+from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import Message, TextPart, ToolCall
 from ekiden.shared.outcomes import DEADLINE_PASSED
 from ekiden.shared.recordings import recording_of, write_recording
 from ekiden.shared.records import (
@@ -21,6 +22,7 @@ from ekiden.shared.records import (
     Ended,
     Entry,
     Guarded,
+    HandedOff,
     JobRequested,
     LoopJudged,
     ModelReplied,
@@ -80,7 +82,7 @@ class Job:
 
 def difference(runs: tuple[Journals, Journals], since: int = 0) -> Difference | None:
     first, second = runs
-    return first_difference(decisions_of(first), decisions_of(second), since)
+    return first_difference(decisions_of(first), decisions_of(second, played=first), since)
 
 
 LEAD = {"name": "lead", "handoffs": ["fixer"], "subagents": ["scout"]}
@@ -114,6 +116,37 @@ def test_a_job_with_everything_in_it_goes_the_same_way_again_and_runs_no_tool(tm
     assert len(was) == 2
     [changed] = [one.record for one in next(iter(second.values())) if isinstance(one.record, StateChanged)]
     assert changed.changes == {"n": 1}
+
+
+def test_what_quotes_the_marks_of_the_first_run_is_the_same_words_in_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id between the marks around what an agent was handed is another one in each run."""
+    given = Replies.reply
+
+    async def quoting(self: Replies, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        reply = await given(self, request, on_delta)
+        quoted = TextPart(text=request.messages[0].text)
+        return reply.model_copy(update={"message": Message(role="model", parts=(quoted, *reply.message.parts))})
+
+    monkeypatch.setattr(Replies, "reply", quoting)
+    first, second = runs = Job(REPLIES, [LEAD, FIXER, SCOUT]).again(tmp_path)
+    marks = [
+        {
+            entry.record.context.metadata.handoff_id
+            for entry in run[next(iter(run))]
+            if isinstance(entry.record, HandedOff)
+        }
+        for run in (first, second)
+    ]
+    assert not marks[0] & marks[1]
+    assert any(mark in entry.model_dump_json() for mark in marks[0] for entry in replies_in(first))
+    assert difference(runs) is None
+
+
+def replies_in(journals: Journals) -> list[ModelReplied]:
+    records = (entry.record for entries in journals.values() for entry in entries)
+    return [record for record in records if isinstance(record, ModelReplied)]
 
 
 @pytest.mark.parametrize(

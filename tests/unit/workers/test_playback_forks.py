@@ -53,17 +53,22 @@ class Forked:
         return on_server(scenario)
 
 
-def forked(what: str, **how: Any) -> Forked:
+def forked(what: str, *, before: str = "", **how: Any) -> Forked:
+    """``before``: of which point of the job a fork is made first, which is then the one that is forked."""
+
     async def scenario(stores: Stores) -> Forked:
         world = World(stores, tools=TOOLS)
         world.model = Replies({"lead": [SETTING, *LEAD[1:]], "fixer": FIXER, "writer": FIXER})
         world.relay = Relay(stores, TEAM, world.model, tools=TOOLS)
         await world.run(state={"n": "given"})
+        first = world.job
+        if before:
+            world.job = (await world.forked(before, prompt="at first", state={"n": "of the first"})).job
         job = (await world.forked(what, **how)).job
         entries = await journal_of(stores.jobs, job)
         fork = await beginning_of(stores, job, entries)
         assert fork is not None
-        assert await beginning_of(stores, world.job, await world.entries()) is None
+        assert await beginning_of(stores, first, await journal_of(stores.jobs, first)) is None
         view = await stores.sessions.session(session_of(job))
         said = await stores.sessions.messages(view.id)
         return Forked(fork, entries, view, [one for one in said if one.job != job])
@@ -83,6 +88,13 @@ def forked(what: str, **how: Any) -> Forked:
 )
 def test_a_fork_goes_the_same_way_again(tmp_path: Path, what: str, how: Any) -> None:
     fork = forked(what, **how)
+    found = {fork.fork.job: fork.again(tmp_path)}
+    assert first_difference(decisions_of({fork.fork.job: fork.entries}), decisions_of(found)) is None
+
+
+def test_a_fork_of_a_fork_goes_the_same_way_again(tmp_path: Path) -> None:
+    fork = forked("lead begins turn 4", before="lead begins turn 3", prompt="briefly", state={"x": 1})
+    assert fork.fork.state == {"n": "of the first", "later": 1, "x": 1}
     found = {fork.fork.job: fork.again(tmp_path)}
     assert first_difference(decisions_of({fork.fork.job: fork.entries}), decisions_of(found)) is None
 

@@ -50,7 +50,7 @@ def test_an_answer_waits_for_a_person_who_reads_it_and_what_is_wrong_with_it() -
     story = with_stage(nothing, said("paint"), rail=SHORT)
     [asked] = story.of(ApprovalAsked)
     assert (story.view.status, asked.tool, asked.args) == ("suspended", "answer", {"answer": "paint"})
-    assert (asked.reason, asked.rule) == (f"guardrail short: {LONG}", "guardrails")
+    assert (asked.reason, asked.rule) == (f"{LONG} (guardrail short)", "guardrails")
     kinds = [type(record).__name__ for record in story.records[-4:]]
     assert kinds == ["ModelReplied", "Guarded", "ApprovalAsked", "LegSuspended"]
 
@@ -105,7 +105,7 @@ def test_a_call_runs_when_a_person_has_let_its_arguments_pass_and_another_is_ask
 
     again = calls(call("w2", "write", what="pencil"))
     story = with_stage(approve_both, WRITE, again, said("done"), rail=FEW)
-    assert story.of(ApprovalAsked)[0].reason == "guardrail few: what: 'paint' is too long"
+    assert story.of(ApprovalAsked)[0].reason == "what: 'paint' is too long (guardrail few)"
     assert story.view.status == "done"
 
 
@@ -113,7 +113,7 @@ def test_a_rule_and_a_guardrail_that_want_the_same_call_approved_are_one_questio
     story = with_stage(approve, WRITE, said("done"), agent=CONFIRMED, rail=FEW)
     [asked] = story.of(ApprovalAsked)
     assert asked.rule == "confirmation of agent 'solo'"
-    assert asked.reason.endswith("guardrail few: what: 'paint' is too long")
+    assert asked.reason.endswith("what: 'paint' is too long (guardrail few)")
     assert story.view.status == "done"
 
 

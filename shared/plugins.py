@@ -36,6 +36,7 @@ __all__ = [
     "named_if_slow",
     "offers",
     "sources",
+    "why_no_name",
     "why_nowhere",
 ]
 
@@ -248,11 +249,21 @@ def _objects_in(made: Any, source: Source, kind: type[T]) -> tuple[list[Plugin[T
         if not isinstance(one, kind):
             return [], visible(f"is of the type {type(one).__name__}, where a {kind.__name__} is expected")
         name = getattr(one, "name", None if several else source.name)
-        if type(name) is not str or not _NAME.fullmatch(name):  # a class of strings may have a __hash__ of its own
-            said = visible(one_line(repr(name)))
-            return [], f"has no usable name ({said}): a plain str of letters, digits, '_', '.' and '-' makes one"
+        if (why := why_no_name(name)) or not isinstance(name, str):
+            return [], why
         plugins.append(Plugin(name, one, source))
     return plugins, ""
+
+
+def why_no_name(name: object) -> str:
+    """Say why nothing can have this name, and what makes one; empty: it can."""
+    if type(name) is str and _NAME.fullmatch(name):  # a class of strings may have a __hash__ of its own
+        return ""
+    said = visible(one_line(repr(name)))
+    return (
+        f"has no usable name ({said}): a plain str makes one that begins with one of a to z, A to Z and '_', "
+        "and goes on with letters, digits, '_', '.' and '-', 64 characters at most"
+    )
 
 
 def _fault(what: str, error: BaseException) -> str:

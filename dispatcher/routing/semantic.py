@@ -100,7 +100,7 @@ def judged(candidates: tuple[Route, ...], share: float, threshold: float, durati
         confidence=round(share, 1),
         threshold=threshold,
         decided=is_ours,
-        note=f"looks like {best.agent} ({best.confidence:.0f}%){others}" if is_ours else "looks like no agent's work",
+        note=f"looks like {best.agent}{others}" if is_ours else "looks like no agent's work",
         duration_ms=round(duration_ms, 2),
     )
     return RoutingResult(route=best if is_ours else None, candidates=candidates, stages=(stage,), belonging=share)

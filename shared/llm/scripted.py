@@ -29,7 +29,7 @@ _WORD = re.compile(r"\s*\S{1,20}(?:\s+\Z)?")
 _NO_REPLY = (
     "This answer comes from the scripted stand-in for a model, and it has no scripted reply for the agent {agent!r} at "
     "this point of the conversation. Give the agent a real model (its name in `model:`, and the provider's key in the "
-    "environment) to get a real answer.{others}"
+    "environment) to get a real answer, or a script of its own (`ekiden.scripts_dir`: docs/scripts.md)."
 )
 
 
@@ -112,11 +112,7 @@ class ScriptedModel:
             for rule in script.rules:
                 if (scope := _fitted(rule, request, leg, since, base)) is not None:
                     return rule, scope
-        return Rule(name="no-reply", say=self._no_reply(request.agent), finish="unfinished"), {}
-
-    def _no_reply(self, agent: str) -> str:
-        played = ", ".join(sorted(self.plays - {agent, _ANY_AGENT}))
-        return _NO_REPLY.format(agent=agent, others=f" The stand-in can play {played}." if played else "")
+        return Rule(name="no-reply", say=_NO_REPLY.format(agent=request.agent), finish="unfinished"), {}
 
 
 async def _write(part: TextPart, pace_s: float, on_delta: OnDelta | None) -> None:

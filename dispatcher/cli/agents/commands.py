@@ -307,7 +307,8 @@ def validate(
         found = [report.as_json() for report in reports]
         say_json({"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found})
     else:
-        print_reports(reports, in_full=name is not None and len(reports) == 1)
+        in_full = name is not None and len(reports) == 1
+        print_reports(reports, in_full=in_full, shipped=sum(file.is_shipped for file in files))
     raise typer.Exit(0 if is_ok else 1)
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "print_reports",
     "row_of",
     "shown_path",
+    "with_shipped",
 ]
 
 
@@ -177,8 +178,11 @@ def print_consequences(agents: Agents, name: str, out: Output) -> None:
                 out.line(f"Agent {agent.name!r} still {does} {name!r}: mend it with `ekiden agents edit {agent.name}`")
 
 
-def print_reports(reports: list[Report], *, in_full: bool) -> None:
-    """Print what was found out, either a whole list of checks or the files with findings."""
+def print_reports(reports: list[Report], *, in_full: bool, shipped: int = 0) -> None:
+    """Print what was found out, either a whole list of checks or the files with findings.
+
+    ``shipped``: of how many agents that come with Ekiden.
+    """
     out = Output()
     for report in reports:
         if in_full or report.passed < len(report.checks):
@@ -187,7 +191,14 @@ def print_reports(reports: list[Report], *, in_full: bool) -> None:
         out.line(f"Validation: {reports[0].passed}/{len(reports[0].checks)} passed")
         return
     errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
-    out.line(f"{len(reports)} agent file(s): {errors} error(s), {warnings} warning(s)")
+    out.line(
+        f"{with_shipped(f'{len(reports) - shipped} agent file(s)', shipped)}: {errors} error(s), {warnings} warning(s)"
+    )
+
+
+def with_shipped(files: str, shipped: int) -> str:
+    """Say how many come with Ekiden beside the user's own ``files``: ``6 here, and 1 that comes with Ekiden``."""
+    return f"{files}, and {shipped} that {'comes' if shipped == 1 else 'come'} with Ekiden" if shipped else files
 
 
 def _print_report(report: Report, out: Output) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +15,7 @@ from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
 from ekiden.shared.errors import EkidenError
 from ekiden.shared.mcp.entries import ServerEntry, identity_of
 from ekiden.shared.mcp.names import full_name
-from ekiden.shared.plugins import sources
+from ekiden.shared.plugins import sources, why_no_name
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_tools import tool_files
 from ekiden.shared.settings.model import Settings
@@ -23,7 +23,7 @@ from ekiden.shared.settings.plugins import Group
 from ekiden.shared.stores.opening import open_stores
 from ekiden.shared.stores.views import PoolView
 
-__all__ = ["KnownTools", "known_tools", "tools_of"]
+__all__ = ["KnownTools", "known_tools", "misnamed_tools", "tools_of"]
 
 _READER = "read_mcp_resource"
 """What rules call it to read a server's resources."""
@@ -92,9 +92,18 @@ def known_tools(settings: Settings, entries: Mapping[str, ServerEntry] | None = 
         schemas |= known.schemas
         return replace(known, server_tools=told, schemas=schemas, processors=processors, validators=validators)
     added = _offered("tools", settings)
-    of_project = [name for file in tool_files(project_of(Path.cwd())) for name in file.tools]
-    names = BUILTIN_TOOLS.union(added, of_project)
-    return KnownTools(names, server_tools=told, schemas=schemas, processors=processors, validators=validators)
+    project = project_of(Path.cwd())
+    of_project = [name for file in tool_files(project) for name in file.tools if not why_no_name(name)]
+    names, wrong = BUILTIN_TOOLS.union(added, of_project), tuple(misnamed_tools(project))
+    return KnownTools(
+        names, server_tools=told, schemas=schemas, processors=processors, validators=validators, problems=wrong
+    )
+
+
+def misnamed_tools(project: Path) -> Iterator[str]:
+    """Say of each tool of the project's tool files that workers will not load for its name."""
+    for file in tool_files(project):
+        yield from (f"tools: {file.name} {why}" for name in file.tools if (why := why_no_name(name)))
 
 
 def _offered(group: Group, settings: Settings) -> frozenset[str]:

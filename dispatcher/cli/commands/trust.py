@@ -11,8 +11,9 @@ from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import FOLDER
 from ekiden.shared.project_trust import ProjectTrust, project_trust_of
-from ekiden.shared.terminal_text import say
+from ekiden.shared.terminal_text import note, say
 from ekiden.shared.trust.notices import take_over
 from ekiden.shared.trust.store import ApprovedCall, all_remembered, forget, remember, remembered
 from ekiden.shared.trust_prompts import listed
@@ -51,6 +52,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
         return
     out = Output()
     _show(trust_status, out)
+    _tell_of_tools(project)
     _show_approved(project, out)
     if trust_status.lacking:
         is_agreed = _is_agreed(len(trust_status.lacking))
@@ -79,6 +81,15 @@ def _show(trust_status: ProjectTrust, out: Output) -> None:
         out.line(line)
     if trust_status.grants.problem:
         out.line(f"What you granted before cannot be read: {trust_status.grants.problem}")
+
+
+def _tell_of_tools(project: Path) -> None:
+    """Say which tools are asked for in vain."""
+    from ekiden.dispatcher.cli.agents.tools import misnamed_tools  # with what asks servers: most folders have no tools
+
+    if (project / FOLDER).is_dir():
+        for problem in misnamed_tools(project):
+            note(f"ekiden: {problem}")
 
 
 def _show_approved(project: Path, out: Output) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ekiden.dispatcher.cli.agents.checks import Checker
 from ekiden.dispatcher.cli.agents.discovery import open_agents
+from ekiden.dispatcher.cli.agents.show import with_shipped
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
 from ekiden.dispatcher.cli.doctor.plugs import allowed_here, project_tools
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here
@@ -83,10 +84,12 @@ def agent_files() -> Finding:
     """Tell whether the agent files that count here can be read and fit together."""
     agents = open_agents(())
     checker = Checker(agents.in_force, broken=agents.broken)
-    reports = [checker.report(file) for file in agents.files if not file.is_shadowed]
+    files = [file for file in agents.files if not file.is_shadowed]
+    reports = [checker.report(file) for file in files]
     bad = [report for report in reports if report.count("error")]
     if not bad:
-        return ok("agent files", f"{len(reports)} here, all valid")
+        shipped = sum(file.is_shipped for file in files)
+        return ok("agent files", f"{with_shipped(f'{len(files) - shipped} here', shipped)}, all valid")
     names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
     return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
 

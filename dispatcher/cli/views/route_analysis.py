@@ -187,6 +187,8 @@ def _print_route(route: Route, out: Output) -> None:
     out.line(f"  Method: {_METHODS.get(route.stage, route.stage)}")
     out.line(f"  Agent: {route.agent}", "bold")
     out.line(f"  Confidence: {route.confidence:.0f}%")
+    if route.stage == "semantic":
+        out.line(f"  Somebody's Here: {route.score:.0f}% (what the threshold is held against)")
     if route.matched_keywords:
         out.line(f"  Matched Keywords: {', '.join(route.matched_keywords)}")
     if route.matched_patterns:

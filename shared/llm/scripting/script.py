@@ -150,6 +150,7 @@ def parse_script(text: str, source: str) -> dict[str, Script]:
         where = f"{source}: agent {agent!r}"
         rules = tuple(_rule(entry, where) for entry in _flattened(entries, file.blocks, where))
         _check_rules(rules, VARIABLES | set(file.let), where)
+        _check_endings(rules, agent, text, source)
         scripts[agent] = Script(rules, file.let, file.tables)
     return scripts
 
@@ -217,6 +218,36 @@ def _check_rule(rule: Rule, known: set[str], here: str) -> None:
     for call in rule.call:
         _check_names(f"${{{call.each}}}" if call.each else "", known, here)
         _check_names(call.args, known | ({"it"} if call.each else set()), here)
+
+
+def _check_endings(rules: Iterable[Rule], agent: str, text: str, source: str) -> None:
+    """Refuse calls of Ekiden's own tools in a form that these never take, with the line of the rule."""
+    for rule in rules:
+        for call in rule.call:
+            given = ", ".join(map(str, call.args)) or "nothing"
+            said = ""
+            if call.tool == "set_state" and call.args.keys() != {"values"}:
+                said = f"set_state takes {{values: {{name: value}}}}, and is given {given}"
+            elif call.tool == "complete_task" and len(call.args) > 1 and "status" not in call.args:
+                said = f"complete_task takes one value, by the name of the agent's output, and is given {given}: write "
+                said += f"{{NAME: {{{given}}}}}, with what 'output' of the agent's file calls it"
+            if said:
+                place = f"{source}:{_line_of(rule.name, agent, text)}"
+                raise DefinitionError(f"{place}: agent {agent!r}, rule {rule.name!r}: {said}")
+
+
+def _line_of(rule: str, agent: str, text: str) -> int:
+    """Return the line, from 1, of the rule of an agent, which may be one of a block."""
+    root = _Loader(text).get_single_node()
+    assert root is not None, "a script that was read has a beginning"
+    parts = {key.value: value for key, value in root.value}
+    lists = [*parts["agents"].value, *(parts["blocks"].value if "blocks" in parts else ())]
+    lists.sort(key=lambda pair: pair[0].value != agent)
+    for _, entries in lists:
+        for entry in entries.value:
+            if any(key.value == "name" and value.value == rule for key, value in entry.value):
+                return int(entry.start_mark.line) + 1
+    return 1
 
 
 def _check_let(let: Mapping[str, Any], known: set[str], here: str) -> None:

@@ -120,6 +120,8 @@ def test_agent_files_are_valid_until_one_is_not(elsewhere: Path) -> None:
     assert agent_files().status == "ok"
     folder = elsewhere / ".gemini" / "agents"
     folder.mkdir(parents=True)
+    (folder / "mine.md").write_text("---\nname: mine\ndescription: Mine.\n---\nWork.\n")
+    assert agent_files().text.startswith("1 here, and ")
     (folder / "broken.md").write_text("---\nname: broken\n---\nno description\n")
     found = agent_files()
     assert found.status == "error"

@@ -259,6 +259,27 @@ def test_refuses_a_rule_that_could_not_work(rule: str, complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        ("{tool: set_state, args: {tries: 1}}", "set_state takes {values: {name: value}}, and is given tries"),
+        ("{tool: complete_task, args: {good: true, why: x}}", "write {NAME: {good, why}}"),
+    ],
+)
+def test_refuses_an_ending_in_a_form_that_it_never_takes_with_its_line(call: str, complaint: str) -> None:
+    rules = f"    - {{name: go, say: x}}\n    - name: end\n      call: [{call}]"
+    text = f"agents:\n  b: [{{name: end, say: x}}]\n  a:\n{rules}"
+    with pytest.raises(DefinitionError) as caught:
+        ScriptedModel.from_text(text, source="mine.yaml")
+    assert str(caught.value).startswith("mine.yaml:5: agent 'a', rule 'end': ")
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("args", ["{report: {good: true, why: x}}", "{status: unfinished, why: x}", "{}"])
+def test_takes_an_ending_that_may_be_right(args: str) -> None:
+    ScriptedModel.from_text(f"agents:\n  a:\n    - {{name: x, call: [{{tool: complete_task, args: {args}}}]}}")
+
+
+@pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("agents: [", "not valid YAML"),

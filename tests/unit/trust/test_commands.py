@@ -286,3 +286,16 @@ def test_nothing_that_a_folder_asks_for_hides_behind_what_looks_like_a_secret(pr
     elsewhere = "http://token=generativelanguage.googleapis.com@203.0.113.7"
     change_setting(project_file(), "ekiden.gemini_base_url", elsewhere)
     assert elsewhere in ekiden("trust").stdout
+
+
+def test_a_tool_that_no_worker_will_load_for_its_name_is_told_before_and_after_it_is_trusted(project: Path) -> None:
+    folder = project / ".ekiden" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "zh.py").write_text(
+        "from ekiden import tool\n\n\n@tool\ndef 切分(text: str) -> str:\n    return text\n", "utf-8"
+    )
+    write(project, "cutter", tools=["切分"])
+
+    for words in (("trust", "--yes"), ("trust",), ("agents", "validate", "cutter")):
+        said = " ".join(ekiden(*words).output.split())
+        assert "tools: .ekiden/tools/zh.py has no usable name ('切分'): a plain str makes one" in said, words

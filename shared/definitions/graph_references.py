@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ekiden.shared.conditions import Condition, Expression
 from ekiden.shared.definitions.agent_inputs import OBJECTIVE
-from ekiden.shared.definitions.graph import Graph, Node
+from ekiden.shared.definitions.graph import Graph
 from ekiden.shared.definitions.graph_arguments import wrong_arguments
 from ekiden.shared.definitions.graph_channels import ITEM, Channels
 from ekiden.shared.definitions.graph_outputs import Outputs, asked_at_edges, expressions_of, shared_channels

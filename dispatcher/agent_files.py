@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import Level, broken_agents, layered
+from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.problems import Problem
 from ekiden.shared.definitions.trusted import levels_here, may_stay
 from ekiden.shared.late_logger import LateLogger
@@ -50,17 +51,17 @@ def read_agent_files(settings: Settings, before: AgentFiles | None = None) -> Ag
     loaded = layered(level.loaded for level in levels)
     found = {definition.name: definition for definition in loaded.definitions}
     broken = broken_agents(loaded.problems)
-    catalog, problems = build_catalog(found.values(), loaded.sources, broken)
-    wrong = [*loaded.problems, *problems]
-    kept = _broken(before, wrong, levels) if before is not None else {}
+    kept = _taken_back(found, before, loaded.problems, levels)
     sources = {**loaded.sources, **kept}
-    if before is not None and kept:
-        found |= {name: before.catalog.agents[name] for name in kept}
+    catalog, problems = build_catalog(found.values(), sources, broken)
+    if lost := _taken_back(found, before, problems, levels):  # what names them may be whole again by that
+        of_lost = [one for one in problems if one.file in lost.values()]
         catalog, problems = build_catalog(found.values(), sources, broken)
-        wrong = list(dict.fromkeys([*wrong, *problems]))
+        problems = list(dict.fromkeys([*of_lost, *problems]))
+        kept |= lost
     held = frozenset(_names(level for level in levels if level.is_held))
     folders = tuple(dict.fromkeys(level.folder for level in levels if level.name != "shipped"))
-    return AgentFiles(catalog, sources, tuple(wrong), held, frozenset(kept), folders)
+    return AgentFiles(catalog, sources, (*loaded.problems, *problems), held, frozenset(kept), folders)
 
 
 def report(problems: Iterable[Problem]) -> None:
@@ -75,12 +76,22 @@ def state_of(folders: Sequence[Path]) -> State:
     return frozenset(entry for folder in (*folders, state_folder() / "trust") for entry in _entries(folder))
 
 
-def _broken(before: AgentFiles, problems: Iterable[Problem], levels: Sequence[Level]) -> dict[str, str]:
-    """Return the agents whose file is there and gives none any more, each with that file: as far as they may stay."""
+def _taken_back(
+    found: dict[str, AgentDefinition], before: AgentFiles | None, problems: Iterable[Problem], levels: Sequence[Level]
+) -> dict[str, str]:
+    """Put into ``found`` what agents were ``before`` whose file is there and gives none any more, as far as they may.
+
+    Returns them, each with its file.
+    """
+    if before is None:
+        return {}
     files = {problem.file for problem in problems if problem.severity == "error" and problem.aspect not in _EDGES}
     agents = before.catalog.agents
     was = {name: file for name, file in before.sources.items() if file in files and name in agents}
-    return {name: file for name, file in was.items() if may_stay(agents[name], file, levels)}
+    kept = {name: file for name, file in was.items() if found.get(name) != agents[name]}
+    kept = {name: file for name, file in kept.items() if may_stay(agents[name], file, levels)}
+    found |= {name: agents[name] for name in kept}
+    return kept
 
 
 def _names(levels: Iterable[Level]) -> Iterator[str]:

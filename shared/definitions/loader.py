@@ -161,10 +161,11 @@ def _understood(data: bytes, path: Path, scope: str) -> tuple[AgentDefinition | 
     try:
         reading = read_definition(parts.fields, parts.body, scope, path.stem)
     except AgentFileError as error:
-        faults = [
-            (_line_within(one, decoded.text) or _line_of(one, parts.lines), one) for one in (error, *error.others)
-        ]
-        return None, [Problem(str(path), line, "error", str(one), _aspect_of(one)) for line, one in faults[:_MOST_TOLD]]
+        problems = []
+        for one in (error, *error.others)[:_MOST_TOLD]:
+            line = _line_within(one, decoded.text) or _line_of(one, parts.lines)
+            problems.append(Problem(str(path), line, "error", str(one), _aspect_of(one)))
+        return None, problems
     found: list[tuple[int | None, str, Aspect]] = []
     if decoded.warning:
         found.append((decoded.line, decoded.warning, "front matter"))

@@ -1,6 +1,6 @@
 """What is wrong with an agent file, as a value (``Problem``) or on its way there (``AgentFileError``)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -50,7 +50,6 @@ class AgentFileError(DefinitionError):
         field: str | None = None,
         within: tuple[str | int, ...] = (),
         is_missing: bool = False,
-        others: Sequence["AgentFileError"] = (),
     ) -> None:
         """Keep the ``line`` (from 1), or the top-level ``field``, beside the text; and whether a field is not there.
 
@@ -60,12 +59,12 @@ class AgentFileError(DefinitionError):
             field: On the top level of the front matter.
             within: Keys and numbers, from the field on to what is wrong.
             is_missing: A field that is needed is not there.
-            others: What else is wrong, where more than the first was looked for.
         """
         super().__init__(message)
         self.within = within
         self.is_missing = is_missing
-        self.others = tuple(others)
+        self.others: tuple[AgentFileError, ...] = ()
+        """What else is wrong, where more than the first was looked for."""
         self.line = line
         self.field = field
 

@@ -176,6 +176,12 @@ def test_a_graph_that_names_what_is_not_there_stays_as_it_was(folder: Path) -> N
     async def scenario(stores: Stores, step: Step) -> None:
         write(folder, "flow", "Second.", "kind: graph\ngraph: {entry: biling, nodes: [biling]}\n")
         assert [line["event"] for line in await step()] == ["agent_file", "agent_kept"]
+        (folder / "billing.md").write_text("---\nname: [\n---\n")
+        write(folder, "flow", "Third.", "kind: graph\ngraph: {entry: billing, nodes: [billing]}\n")
+        told = await step()
+        assert [line["event"] for line in told] == ["agent_file", "agent_kept", "agent_mended", "agents_published"]
+        assert told[1]["agent"] == "billing", "what names it is whole by that"
+        assert "Third." in str(await described(stores, "flow"))
         assert "biling" not in str(await described(stores, "flow"))
 
     followed(scenario)

@@ -29,6 +29,9 @@ TRIAL_S = 2.0
 """A pool that finds a time that nobody vouches for waits this long for another pool to correct it. If none does, there
 is no other pool, and it follows the time as it is."""
 
+_NO_POOL = "-"
+"""Who looks so follows nothing."""
+
 log = LateLogger(__name__)
 
 
@@ -100,7 +103,7 @@ class RelayClock:
     @translated
     async def unfollowed_ms(self) -> int | None:
         """See ``JobStore``: how far it was followed, where nobody vouches for it now; this is no following."""
-        at, followed, _ = map(int, await self._scripts.run("tick", known="", followed_ms=0))
+        at, followed, _ = map(int, await self._scripts.run("tick", known=_NO_POOL, followed_ms=0))
         return followed if followed and not 0 <= at - followed <= VOUCHED_MS else None
 
     @translated

@@ -101,6 +101,26 @@ def test_a_jump_wakes_nothing_and_ends_nothing(backend: Backend, by_s: int) -> N
 
 
 @pytest.mark.parametrize("by_s", JUMPS_S)
+def test_a_jump_just_behind_the_first_look_of_the_first_pool_is_one_like_any_other(backend: Backend, by_s: int) -> None:
+    async def scenario(stores: Stores) -> None:
+        pool = another(stores).jobs.clock
+        await pool.passed_ms()
+        running, suspended = [await submit_long(stores, str(n)) for n in range(2)]
+        await set_clock(stores, by_s)
+        await claimed(stores, running, lease_s=LEASE_S)
+        await suspend(stores, suspended)
+        await pool.passed_ms()
+        for index, job, wanted_s in (
+            (keys.LEASES, running, LEASE_S),
+            (keys.TIMERS, suspended, TIMER_S),
+            (keys.DEADLINES, running, DEADLINE_S),
+        ):
+            assert await left_s(stores, index, job) == near(wanted_s)
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("by_s", JUMPS_S)
 def test_what_was_written_before_anybody_noticed_the_jump_is_put_right(backend: Backend, by_s: int) -> None:
     async def scenario(stores: Stores) -> None:
         parent, suspended, renewed = [await submitted(stores, request_id=str(n)) for n in range(3)]

@@ -18,8 +18,8 @@ if session_untrusted == '1' then put(its, 'untrusted', 1) end
 enlist(SESSIONS, session_id, 0)
 call('SET', number, count, 'EX', request_ttl)
 put(this, 'v', version, 'leg', leg, 'handoff', handoff, 'context', context, 'queue', queue, 'message', message,
-  'summary', summary, 'cwd', cwd, 'agent', agent, 'came_from', came_from, 'entry', entry, 'catalog', digest, 'attempts', 0, 'depth', depth, 'used_ms', 0, 'ttl', ttl, 'kept_ms', stamp, 'created_ms', stamp, 'request', request,
-  'asked', asked)
+  'summary', summary, 'cwd', cwd, 'agent', agent, 'came_from', came_from, 'entry', entry, 'catalog', digest, 'attempts', 0,
+  'depth', depth, 'used_ms', 0, 'ttl', ttl, 'kept_ms', stamp, 'created_ms', stamp, 'request', request, 'asked', asked)
 for i = counts.from, counts.to, 2 do put(this, ARGV[i], ARGV[i + 1]) end
 for i = limits.from, limits.to, 2 do put(this, 'max_' .. ARGV[i], ARGV[i + 1]) end
 distrust(this, session, is_untrusted)

@@ -132,6 +132,9 @@ class AsyncPool(BasePool):
     def _turn_loop(self) -> None:
         with closing(self.loop):
             self.loop.run_forever()
+            for task in asyncio.all_tasks(self.loop):  # those that have not begun: no other is left by now
+                task.cancel()
+            self.loop.run_until_complete(asyncio.sleep(0))
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float = 30.0) -> T:
         """Run ``coroutine`` on the loop and wait for it; call from another thread."""

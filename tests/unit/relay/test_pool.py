@@ -1,6 +1,7 @@
 """The pool without a worker: each trap of running coroutines under Celery."""
 
 import asyncio
+import gc
 import logging
 import queue
 import threading
@@ -104,6 +105,22 @@ def test_messages_that_come_while_the_loop_is_busy_wake_it_once_and_all_run(
     assert sorted(pool.report()[1] for _ in range(5)) == [0, 1, 2, 3, 4]
     pool.apply(answer, 5)
     assert pool.report() == (False, 5)
+
+
+def test_what_has_not_begun_when_the_loop_stops_is_left_to_another_pool(pool: Pool) -> None:
+    @pool.task
+    async def answer(self: Any, number: int) -> int:
+        return number
+
+    pool.start()
+    loop, may_turn = pool.pool.loop, threading.Event()
+    loop.call_soon_threadsafe(may_turn.wait, DEADLINE_S)
+    pool.apply(answer, 0)
+    loop.call_soon_threadsafe(loop.stop)
+    may_turn.set()
+    pool.pool.stop()
+    assert pool.reports.empty(), "the message is not acknowledged"
+    gc.collect()  # a coroutine that was never awaited is told of now
 
 
 def test_tasks_that_run_at_once_each_see_their_own_request(pool: Pool) -> None:

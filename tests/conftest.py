@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from redis.asyncio import Redis
 from structlog.dev import plain_traceback
 
+from ekiden.shared import late_logger
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any, connect
@@ -77,6 +78,7 @@ def own_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     configure = structlog.configure
     monkeypatch.setattr(structlog, "configure", lambda **how: configure(**{**how, "cache_logger_on_first_use": False}))
+    monkeypatch.setattr(late_logger, "_to_set_up", [])  # what a command would do with its first line
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

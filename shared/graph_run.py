@@ -71,8 +71,7 @@ class GraphRun:
         """Where control is in it, of all that a step does not change."""
         self._legs = {at.run}
         """The legs in which the graph itself had control."""
-        for entry in entries:
-            self.note(entry.record)
+        self.read(entries)
 
     @property
     def steps(self) -> int:
@@ -84,10 +83,14 @@ class GraphRun:
         """Whether every branch has ended."""
         return not self.waiting and not self.running
 
+    def read(self, entries: Iterable[Entry]) -> None:
+        """Take in what comes next in the journal."""
+        for entry in entries:
+            if type(entry.record) in _TELLING:
+                self.note(entry.record)
+
     def note(self, record: Record) -> None:
         """Take in a record of the job, in the journal's order; what is not this run's changes nothing."""
-        if type(record) not in _TELLING:
-            return
         match record:
             case NodeFinished(run=run) if run == self.at.run:
                 self._finish(record)

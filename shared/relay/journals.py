@@ -96,7 +96,9 @@ class Journals:
         self.forget(job)
         if size > MOST_SIZE:
             return
-        self._known[job] = _Known([*entries], head, size, Folds(len(entries), known.folds.made if known else {}))
+        self._known[job] = _Known(
+            [*entries], head, size, Folds(len(entries), known.folds.made if known else {}, is_kept=True)
+        )
         self._size += size
         while self._size > MOST_SIZE:
             self.forget(next(iter(self._known)))

@@ -66,6 +66,8 @@ class Folds:
     """How many entries the journal had when this leg was claimed: the later ones may come to nothing."""
     made: dict[tuple[str, int], tuple[int, Any]] = field(default_factory=dict)
     """By what it is about: of how many entries, and what."""
+    is_kept: bool = False
+    """Whether a leg that follows here will find it."""
 
 
 class Leg:

@@ -29,6 +29,7 @@ class GraphHandler:
         self._definitions = definitions
         self._agents = agents
         self._rails = rails
+        self._forces: dict[tuple[str, str], GraphInForce] = {}
 
     async def run(self, leg: Leg) -> Outcome:
         """See ``Handler``."""
@@ -42,7 +43,7 @@ class GraphHandler:
             return stop
         definition = await self._definitions.definition(leg.catalog, leg.agent)
         guarding = Guarding(leg, self._agents)
-        steps = Steps(leg, self._definitions, guarding)
+        steps = Steps(leg, self._definitions, guarding, self._forces)
         if leg.context.does_part:
             return await self._do_part(leg, definition, steps)
         if any(isinstance(record, Forked) for record in leg.records):

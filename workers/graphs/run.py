@@ -15,9 +15,8 @@ def run_of(leg: Leg, graph: Graph, at: GraphPosition) -> GraphRun:
     if known > upto:  # by a later leg: this one has lost its lease, and does not know yet
         return GraphRun(graph, at, leg.entries)
     run: GraphRun = GraphRun(graph, at) if folded is None else folded.copy(graph, at)
-    for entry in leg.entries[known:upto]:
-        run.note(entry.record)
-    leg.folds.made[about] = upto, run.copy(graph, at)
-    for entry in leg.entries[upto:]:
-        run.note(entry.record)
+    run.read(leg.entries[known:upto])
+    if leg.folds.is_kept:
+        leg.folds.made[about] = upto, run.copy(graph, at)
+    run.read(leg.entries[upto:])
     return run

@@ -23,14 +23,21 @@ from ekiden.workers.limits import REASONS
 
 __all__ = ["Steps", "answer_of", "check_may_begin", "is_plain", "used_up", "way_to"]
 
+MOST_KNOWN = 100
+"""How many graphs a process keeps, with the definitions of their nodes' agents."""
+
 
 class Steps:
     """Takes the steps of the graphs that one leg is in."""
 
-    def __init__(self, leg: Leg, definitions: Definitions, guarding: Guarding) -> None:
+    def __init__(
+        self, leg: Leg, definitions: Definitions, guarding: Guarding, forces: dict[tuple[str, str], GraphInForce]
+    ) -> None:
+        """``forces``: what this process has put together, by catalog and agent."""
         self._leg = leg
         self._definitions = definitions
         self._guarding = guarding
+        self._forces = forces
 
     async def after(self, outcome: Outcome, context: HandoffContext) -> Outcome:
         """Return what comes of an outcome: the next step, where it is the answer of a node.
@@ -67,6 +74,14 @@ class Steps:
 
     async def force(self, name: str) -> GraphInForce:
         """Return the graph of an agent of the job's catalog."""
+        if (known := self._forces.get((self._leg.catalog, name))) is not None:
+            return known
+        if len(self._forces) >= MOST_KNOWN:
+            self._forces.clear()
+        self._forces[self._leg.catalog, name] = force = await self._put_together(name)
+        return force
+
+    async def _put_together(self, name: str) -> GraphInForce:
         definition = await self._definitions.definition(self._leg.catalog, name)
         assert definition.graph is not None, "who has a position in a graph has one"
         known = await self._definitions.manifest(self._leg.catalog)
@@ -76,8 +91,8 @@ class Steps:
 
     def values(self, force: GraphInForce, run: GraphRun) -> Values:
         """Return what the graph's expressions come to now."""
-        task = task_variables(self._leg)
-        return Values(force, run, self._leg.state, {**task, "inputs": run.given or task["inputs"]})
+        given = {"inputs": run.given} if run.given else {}
+        return Values(force, run, self._leg.state, lambda: {**task_variables(self._leg), **given})
 
     async def finished(
         self, force: GraphInForce, run: GraphRun, node: str, output: Any, call_id: str = "", **how: Any

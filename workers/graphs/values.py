@@ -1,7 +1,7 @@
 """What the expressions of a graph come to: which edges are taken, and what nodes are given."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +44,10 @@ class GraphInForce:
 class Values:
     """The values of a graph's expressions, at one moment of its run."""
 
-    def __init__(self, force: GraphInForce, run: GraphRun, state: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+    def __init__(
+        self, force: GraphInForce, run: GraphRun, state: Mapping[str, Any], task: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        """``task``: returns the variable of that name; most steps ask nothing."""
         self._force = force
         self._run = run
         self._state = state
@@ -58,7 +61,7 @@ class Values:
         edges = self._force.graph.edges_from(node)
         if not edges:
             return (END,)
-        variables = self._variables_after(node, output)
+        variables = self._variables_after(node, output) if any(edge.condition for edge in edges) else {}
         told = {edge: self._why_not(edge, variables) for edge in edges if not edge.default}
         taken = [edge.to for edge in edges if not told.get(edge, "by default")]
         taken = taken or [edge.to for edge in edges if edge.default]
@@ -75,10 +78,11 @@ class Values:
 
         Of a loop: that what it went round for has never held.
         """
-        graph, variables = self._force.graph, self._variables_after(node, output)
-        found: list[str] = []
-        for edge in graph.edges_from(node):
-            if not (edge.condition and self._is_used_up(edge)) or self._why_false(edge.condition, variables):
+        graph, found = self._force.graph, list[str]()
+        edges = [edge for edge in graph.edges_from(node) if edge.condition and self._is_used_up(edge)]
+        variables = self._variables_after(node, output) if edges else {}
+        for edge in edges:
+            if self._why_false(edge.condition, variables):
                 continue
             if graph.orchestrate == "loop":
                 until = edge.condition.removeprefix("!(").removesuffix(")")
@@ -91,10 +95,11 @@ class Values:
 
     def untold(self, node: str, output: Any) -> list[str]:
         """Say of which edges of ``node``, which has ended with ``output``, it cannot be told whether they hold."""
-        variables, found = self._variables_after(node, output), list[str]()
-        for edge in self._force.graph.edges_from(node):
-            why = _FALSE if not edge.condition or self._is_used_up(edge) else self._why_false(edge.condition, variables)
-            if why not in ("", _FALSE):
+        found = list[str]()
+        edges = [one for one in self._force.graph.edges_from(node) if one.condition and not self._is_used_up(one)]
+        variables = self._variables_after(node, output) if edges else {}
+        for edge in edges:
+            if (why := self._why_false(edge.condition, variables)) not in ("", _FALSE):
                 said = f"graph {self._force.name}: {node} → {edge.to}{_if(edge)} is not taken, since it cannot be told"
                 advice = ": has(…) asks whether it is there" if why.startswith("Key not found") else ""
                 found.append(f"{said}: {why}{advice}")
@@ -166,12 +171,12 @@ class Values:
 
     @cached_property
     def _variables(self) -> dict[str, Any]:
-        return self._force.channels.variables(self._run.outputs, self._state, self._task)
+        return self._force.channels.variables(self._run.outputs, self._state, self._task())
 
     def _variables_after(self, node: str, output: Any) -> dict[str, Any]:
         """Return the variables as they are once ``node`` has ended with ``output``."""
         outputs = self._run.outputs | {self._force.channels.by_node[node]: output}
-        return self._force.channels.variables(outputs, self._state, self._task)
+        return self._force.channels.variables(outputs, self._state, self._task())
 
     def _why_not(self, edge: Edge, variables: Mapping[str, Any]) -> str:
         """Say why an edge is not taken; empty: it is."""

@@ -106,7 +106,7 @@ def test_a_leg_that_runs_on_beside_a_later_one_changes_nothing_of_what_that_has_
     entries, made = entries_behind(0, ends), dict[tuple[str, int], tuple[int, Any]]()
 
     def folded(upto: int) -> Counter[tuple[str, str]]:
-        leg: Any = SimpleNamespace(folds=Folds(upto, made), entries=entries[:upto])
+        leg: Any = SimpleNamespace(folds=Folds(upto, made, is_kept=True), entries=entries[:upto])
         return run_of(leg, graph, AT).taken
 
     early, late = Counter({("a", "b"): 1}), Counter({("a", "b"): 2, ("b", "a"): 1})
@@ -128,6 +128,6 @@ def test_what_a_node_cannot_be_mapped_over_says_what_gives_a_list(gives: Any, wh
         "flow", graph_, Channels.of(graph_, {}), definition_from({"name": "flow", "description": "d"}, "x"), {}
     )
     with pytest.raises(GraphFailed) as caught:
-        Values(force, GraphRun(graph_, AT), {"x": gives}, {}).items("a")
+        Values(force, GraphRun(graph_, AT), {"x": gives}, dict).items("a")
     assert why in str(caught.value)
     assert ("1,000 at most" in str(caught.value)) is isinstance(gives, list)

@@ -190,8 +190,8 @@ class _Reaper:
             descriptors = [call.fileno(), *(nothing.fileno() if one is None else one for one in streams)]
             try:
                 socket.send_fds(self.prepare(), [b"."], descriptors)
-            except ConnectionError:  # somebody has killed it
-                self.close()
+            except ConnectionError:  # somebody has killed it, and who watches it may not know yet
+                self._give_up()
                 socket.send_fds(self.prepare(), [b"."], descriptors)
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.ETOOMANYREFS):
@@ -209,6 +209,17 @@ class _Reaper:
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(TOOL_S)
                 self._control = self._process = None
+
+    def _give_up(self) -> None:
+        """Be done with a reaper that does not answer; what it cannot watch over any more is killed first."""
+        with self._lock:
+            if self._control is None or (process := self._process) is None:
+                return
+            self._control.close()
+            self._control = self._process = None
+            with suppress(subprocess.TimeoutExpired):
+                if process.wait(TOOL_S) and self._adopts:
+                    kill_all(self._adopted, reaper.GONE_S)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Return when the reaper has ended; kill what it cannot watch over any more."""

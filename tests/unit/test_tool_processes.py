@@ -327,10 +327,12 @@ def test_a_program_that_stops_all_who_watch_it_is_killed_at_once(ours: tool_proc
     run(scenario())
 
 
-def test_nothing_is_left_of_a_program_that_kills_all_who_watch_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hears", ["at once", "too late"])
+def test_nothing_is_left_of_a_program_that_kills_all_who_watch_it(tmp_path: Path, hears: str) -> None:
     if sys.platform != "linux":
         pytest.skip("a reaper is watched on Linux only")
-    beside = subprocess.Popen([sys.executable, "-c", ATTACKED, ATTACK.format(signal="SIGKILL")], cwd=tmp_path)
+    late = "" if hears == "at once" else "from ekiden.shared.processes import tools; tools._Reaper._watch = print\n"
+    beside = subprocess.Popen([sys.executable, "-c", late + ATTACKED, ATTACK.format(signal="SIGKILL")], cwd=tmp_path)
     try:
         assert until((tmp_path / "pids").exists)
         assert until(lambda: nothing_left_in(tmp_path))

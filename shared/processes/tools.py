@@ -213,13 +213,9 @@ class _Reaper:
     def _give_up(self) -> None:
         """Be done with a reaper that does not answer; what it cannot watch over any more is killed first."""
         with self._lock:
-            if self._control is None or (process := self._process) is None:
-                return
-            self._control.close()
-            self._control = self._process = None
-            with suppress(subprocess.TimeoutExpired):
-                if process.wait(TOOL_S) and self._adopts:
-                    kill_all(self._adopted, reaper.GONE_S)
+            if (process := self._process) is not None:
+                self._forget(process)
+                self._kill_left_by(process)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Return when the reaper has ended; kill what it cannot watch over any more."""
@@ -228,10 +224,18 @@ class _Reaper:
             if is_stopped:
                 kill_all(lambda: descendants_of(process.pid), reaper.GONE_S)
                 process.kill()
-            if self._process is process and self._control is not None:
-                self._control.close()
-                self._control = self._process = None
-            if process.wait() and self._adopts:  # it has not left by itself
+            self._forget(process)
+            self._kill_left_by(process)
+
+    def _forget(self, process: "subprocess.Popen[bytes]") -> None:
+        """Let the next program start another reaper, unless that has happened. The lock is held, as below."""
+        if self._process is process and self._control is not None:
+            self._control.close()
+            self._control = self._process = None
+
+    def _kill_left_by(self, process: "subprocess.Popen[bytes]") -> None:
+        with suppress(subprocess.TimeoutExpired):
+            if process.wait(TOOL_S) and self._adopts:  # it has not left by itself
                 kill_all(self._adopted, reaper.GONE_S)
 
     def _look_around(self) -> None:

@@ -6,8 +6,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import structlog
 from pydantic import ValidationError
@@ -17,21 +16,19 @@ from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.hooks.base import NO_HOOKS, Hook, LegHook, attending
 from ekiden.shared.ids import drawn_id, is_first_of_session, parent_of, session_of
 from ekiden.shared.logs import LOG_FIELDS
-from ekiden.shared.outcomes import DEADLINE_PASSED, Answer, Cancelled, Failed, Outcome, Suspended, Transfer, Unfinished
+from ekiden.shared.outcomes import Failed, Outcome, Suspended
 from ekiden.shared.processes.grace_periods import GIVE_BACK_S
-from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, LegSuspended, Record, Refused, encode_record
-from ekiden.shared.relay.committing import End, end_of, last_turn_of, messages_in, submission_of, without_secrets
+from ekiden.shared.relay.committer import Committer
 from ekiden.shared.relay.journals import Journals
 from ekiden.shared.relay.leases import HeldLease, Leases
-from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, closing_records, entries_behind
+from ekiden.shared.relay.leg import PAGE, Handler, Leg, MadeProgress, entries_behind
 from ekiden.shared.relay.live import Live
 from ekiden.shared.relay.message import LegMessage
-from ekiden.shared.relay.refusals import why_refused
-from ekiden.shared.relay.transitions import move_of, return_of
+from ekiden.shared.relay.outcome_records import last_turn_of, stopped_by, without_secrets
 from ekiden.shared.relay.verification import MessageVerifier
 from ekiden.shared.relay.write_retries import WriteRetries
 from ekiden.shared.storable import storable
-from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, CommitVerdict, JobStore, Lease
+from ekiden.shared.stores.base import Claim, Claimed, ClaimVerdict, JobStore, Lease
 from ekiden.shared.stores.live import RedisLiveStore
 from ekiden.shared.stores.sessions import RedisSessionStore, SessionMessage
 from ekiden.shared.tracing.trace_ids import read_traceparent
@@ -98,7 +95,6 @@ class Runner:
         self._with_retries = WriteRetries(leases.lease_s)
         self._leases = leases
         self._handler = handler
-        self._cycles = cycles
         self._sessions = sessions
         self._live = live
         self._quarantine = quarantine
@@ -106,6 +102,7 @@ class Runner:
         self._until_progress = until_progress
         self._verifier = verifier or MessageVerifier()
         self._journals = Journals(store, self._verifier)
+        self._committer = Committer(store, self._with_retries, self._journals, cycles=cycles, hooks=hooks)
         self._hooks = hooks
 
     async def run(self, raw: dict[str, Any], queue: str) -> str:
@@ -183,7 +180,9 @@ class Runner:
             held.stop = "lost"
             log.warning("lease_lost", error=str(error))
         except MadeProgress:
-            return await self._commit(leg or Leg(claimed, [], self._store), Suspended("retry", 0.0, "ran alone"))
+            return await self._committer.commit(
+                leg or Leg(claimed, [], self._store), Suspended("retry", 0.0, "ran alone")
+            )
         except JobCancelled as stopped:
             held.stop, flag = "cancelled", stopped.flag  # so that nobody stops us while we commit it
         except asyncio.CancelledError:
@@ -194,10 +193,10 @@ class Runner:
             await self._leave(claimed, held, leg)
             return "lost"
         leg = leg or await self._open(claimed, held, hooks)
-        await self._catch_up(leg)
+        await self._committer.catch_up(leg)
         if flag is None:  # told so by a hint, which does not say by whom
             flag = (await self._with_retries(self._store.job, leg.job)).stop or "user"
-        return await self._commit(leg, _stopped(flag))
+        return await self._committer.commit(leg, stopped_by(flag))
 
     async def _leave(self, claimed: Claimed, held: HeldLease, leg: Leg | None) -> None:
         """Leave a leg whose lease is lost: give it back if nothing was done yet, else tell what was committed of it."""
@@ -205,7 +204,7 @@ class Runner:
             await self._take_back(claimed.lease)
         elif leg is not None:
             with contextlib.suppress(EkidenError):
-                await self._catch_up(leg)
+                await self._committer.catch_up(leg)
 
     async def _open(self, claimed: Claimed, held: HeldLease, hooks: LegHook) -> Leg:
         try:
@@ -251,18 +250,9 @@ class Runner:
         """Let another worker go on at once; where that fails, it waits for the end of our lease."""
         with contextlib.suppress(EkidenError, TimeoutError):
             async with asyncio.timeout(GIVE_BACK_S):
-                await self._catch_up(leg)
-                verdict = await self._commit(leg, Suspended("retry", 0.0, "worker stopping"))
+                await self._committer.catch_up(leg)
+                verdict = await self._committer.commit(leg, Suspended("retry", 0.0, "worker stopping"))
                 log.info("leg_given_back", verdict=verdict)
-
-    async def _catch_up(self, leg: Leg) -> None:
-        """Take in what a write that was broken off has left, and tell of it: nobody else does."""
-        if written := [encode_record(record) for record in leg.in_flight]:
-            known = len(leg.written)  # and not the lease's position: a write may move that on, and be broken off then
-            entries = await self._with_retries(self._store.journal, leg.job, after=known, limit=len(written))
-            if [encode_record(entry.record) for entry in entries] == written:
-                self._tell(leg, entries)
-                leg.take(entries)
 
     async def _take_back(self, lease: Lease) -> None:
         """Give back a leg that was lost before it ran; it costs no attempt: too much work is no fault of it."""
@@ -275,11 +265,11 @@ class Runner:
         """Run the handler until an outcome is committed: for a last turn, and after a refusal, it has another go."""
         while True:
             outcome = without_secrets(await self._outcome_of(leg))
-            await self._catch_up(leg)  # a limit of time may have broken a write off
+            await self._committer.catch_up(leg)  # a limit of time may have broken a write off
             if isinstance(outcome, Failed) and outcome.last_turn:
                 await leg.record(*last_turn_of(leg, outcome))
                 continue
-            verdict = await self._commit(leg, outcome)
+            verdict = await self._committer.commit(leg, outcome)
             if verdict != "refused":
                 say = log.warning if verdict == "moved" else log.info
                 say("leg_ended", outcome=type(outcome).__name__, verdict=verdict)
@@ -302,88 +292,6 @@ class Runner:
             said = storable(f"{type(error).__name__}: {said_by(error)}")
             return Failed("ERROR", f"{said} (a fault of Ekiden's: see the worker's log)")
 
-    async def _commit(self, leg: Leg, outcome: Outcome) -> CommitVerdict:
-        match outcome:
-            case Transfer():
-                verdict, detail = await self._commit_transfer(leg, outcome)
-            case Suspended():
-                verdict, detail = await self._commit_suspension(leg, outcome)
-            case Answer(is_final=False) | Unfinished() | Failed() if leg.context.calls:
-                verdict, detail = await self._commit_transfer(leg, return_of(leg.context, outcome, len(leg.entries)))
-            case _:
-                verdict, detail = await self._commit_end(leg, outcome)
-        if verdict == "cancelled":  # somebody stopped the job just before
-            outcome = _stopped(cast(StopFlag, detail or "user"))
-            verdict, _ = await self._commit_end(leg, outcome)
-        if verdict == "ok":
-            self._tell(leg, entries_behind(leg.lease.seq, leg.in_flight))
-        leg.in_flight = ()
-        if verdict == "ok" and isinstance(outcome, Suspended):
-            for view in outcome.approvals:
-                self._hooks.approval_asked(view)
-        leg.hooks.committed(outcome, verdict)
-        return verdict
-
-    def _tell(self, leg: Leg, entries: Sequence[Entry]) -> None:
-        """Tell of what is behind the leg's journal now."""
-        leg.in_flight = ()
-        leg.hooks.recorded(entries)
-        if isinstance(entries[-1].record, Ended):
-            self._journals.forget(leg.job)
-            self._hooks.job_ended(leg.job, leg.written, entries, in_leg=True)
-
-    async def _commit_end(self, leg: Leg, outcome: End) -> tuple[CommitVerdict, str]:
-        end = end_of(leg.number, outcome)
-        records: list[Record] = [*closing_records(leg.entries, leg.number, f"Not finished: {end.reason}."), end]
-        told: dict[str, Any] = {"state": {} if isinstance(outcome, Cancelled) else leg.changes, "used_ms": leg.used_ms}
-        written, said = leg.begin_write(records), messages_in(leg, end)
-        return await self._with_retries(self._store.finish, leg.lease, leg.next_write(), written, said, **told)
-
-    async def _commit_suspension(self, leg: Leg, outcome: Suspended) -> tuple[CommitVerdict, str]:
-        begun = {record.child for record in leg.records if isinstance(record, Delegated)}
-        records: list[Record] = [
-            Delegated(leg=leg.number, call_id=one.call_id, child=one.job, agent=one.agent, objective=one.objective)
-            for one in outcome.children
-            if one.job not in begun
-        ]
-        records += map(ApprovalAsked.of, outcome.approvals)
-        records.append(
-            LegSuspended(leg=leg.number, cause=outcome.cause, delay_s=outcome.delay_s, detail=outcome.detail)
-        )
-        children = [submission_of(leg, child) for child in outcome.children]
-        written = leg.begin_write(records)
-        return await self._with_retries(
-            self._store.suspend,
-            leg.lease,
-            leg.next_write(),
-            written,
-            outcome.delay_s,
-            children=children,
-            need=outcome.need,
-            state=leg.changes if outcome.children else None,
-            used_ms=leg.used_ms if leg.is_holding else None,
-        )
-
-    async def _commit_transfer(self, leg: Leg, transfer: Transfer) -> tuple[CommitVerdict, str]:
-        records, wakes = move_of(leg.job, leg.number, transfer, leg.entries)
-        written = leg.begin_write(records)
-        verdict, code = await self._with_retries(
-            self._store.transfer,
-            leg.lease,
-            leg.next_write(),
-            transfer,
-            written,
-            wakes,
-            cycles=self._cycles,
-            state=leg.changes,
-            used_ms=leg.used_ms,
-        )
-        if verdict == "refused":
-            text = why_refused(code, transfer)
-            name = transfer.tool_name or transfer.context.to_agent
-            await leg.record(Refused(leg=leg.number, call_id=transfer.call_id, name=name, code=code, message=text))
-        return verdict, code
-
 
 def _log_fields(claimed: Claimed) -> dict[str, Any]:
     """Return what every log line of a leg carries."""
@@ -391,10 +299,3 @@ def _log_fields(claimed: Claimed) -> dict[str, Any]:
     root = read_traceparent(context.metadata.traceparent)
     about = {"session": session_of(job), "job": job, "leg": leg, "agent": context.to_agent}
     return {**about, "trace_id": root.trace} if root else about
-
-
-def _stopped(flag: StopFlag) -> Cancelled | Failed:
-    """Return the end of a job that somebody, or its deadline, stopped."""
-    if flag == "deadline":
-        return Failed("TIMEOUT", DEADLINE_PASSED)
-    return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")

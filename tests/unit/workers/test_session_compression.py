@@ -8,7 +8,7 @@ import pytest
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, SessionPart, user_message
 from ekiden.shared.records import Ended, Summarised
-from ekiden.shared.relay.committing import messages_in
+from ekiden.shared.relay.outcome_records import messages_in
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.sessions import MAX_MESSAGES, SessionMessage
 from ekiden.workers.compression import COMPRESSOR

@@ -1,10 +1,11 @@
-"""What a leg's commit says beside its outcome: to the session, to child jobs, and without secrets."""
+"""What is written with a leg's outcome: its records, the session's messages, child jobs, all without secrets."""
 
 from dataclasses import replace
 
+from ekiden.shared.errors import StopFlag
 from ekiden.shared.ids import parent_of
 from ekiden.shared.messages import Message, SessionPart, TextPart
-from ekiden.shared.outcomes import Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
+from ekiden.shared.outcomes import DEADLINE_PASSED, Answer, Cancelled, ChildJob, Failed, Outcome, Suspended, Unfinished
 from ekiden.shared.records import Ended, HandedOff, JobRequested, LastTurn, Record, Summarised
 from ekiden.shared.redaction import redact
 from ekiden.shared.relay.leg import Leg, closing_records
@@ -13,7 +14,7 @@ from ekiden.shared.stores.sessions import MAX_MESSAGES
 from ekiden.shared.stores.submissions import ChildSubmission
 from ekiden.shared.tracing.trace_ids import child_traceparent
 
-__all__ = ["End", "end_of", "last_turn_of", "messages_in", "submission_of", "without_secrets"]
+__all__ = ["End", "end_of", "last_turn_of", "messages_in", "stopped_by", "submission_of", "without_secrets"]
 
 End = Answer | Unfinished | Failed | Cancelled
 """The outcomes that end a job."""
@@ -31,6 +32,13 @@ def end_of(leg: int, outcome: End) -> Ended:
             return Ended(leg=leg, status="failed", reason=reason, error=message)
         case Cancelled(message):
             return Ended(leg=leg, status="cancelled", reason="ABORTED", error=message)
+
+
+def stopped_by(flag: StopFlag) -> Cancelled | Failed:
+    """Return the end of a job that somebody, or its deadline, stopped."""
+    if flag == "deadline":
+        return Failed("TIMEOUT", DEADLINE_PASSED)
+    return Cancelled("the job that delegated it needs it no more" if flag == "parent" else "cancelled")
 
 
 def last_turn_of(leg: Leg, end: Failed) -> list[Record]:

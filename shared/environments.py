@@ -62,13 +62,17 @@ def for_tools(env: Mapping[str, str], named: Sequence[str] = ()) -> dict[str, st
     """
     from ekiden.shared.redaction import redact  # here, for all that only start processes
 
-    patterns = (*PASSED, *(one for one in named if one.endswith("*")))
+    starts = tuple(one[:-1] for one in named if one.endswith("*"))
     exact = {one for one in named if not one.endswith("*")}
+
+    def is_let_through(name: str, value: str) -> bool:
+        is_known = name in PASSED or name.startswith(starts)
+        return is_known and not looks_secret(name, value) and redact(value) == value
+
     return {
         name: value
         for name, value in env.items()
-        if not name.startswith(_OURS)
-        and (name in exact or (_matches(name, patterns) and not looks_secret(name, value) and redact(value) == value))
+        if not name.startswith(_OURS) and (name in exact or is_let_through(name, value))
     }
 
 

@@ -5,10 +5,10 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import fakeredis
 import pytest
@@ -20,9 +20,10 @@ from structlog.dev import plain_traceback
 from ekiden.shared import late_logger
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
-from ekiden.shared.stores.redis import as_any, connect
+from ekiden.shared.stores.redis import as_any
 from tests.doubles.fake_scripts import complete_scripts
 from tests.forked_workers import fork_workers
+from tests.kept_loop import run_on_kept_loop
 from tests.servers import shared_url
 
 T = TypeVar("T")
@@ -97,22 +98,20 @@ def valkey_url() -> str:
 class Backend:
     """A kind of server to run a scenario on."""
 
-    connect: Callable[[], Redis]
+    run_main: Callable[[Callable[[Redis], Coroutine[Any, Any, Any]]], Any]
+    """Runs what takes a client of the server."""
 
     def run(self, scenario: Callable[[Stores], Awaitable[T]]) -> T:
         """Run ``scenario`` on an empty database; fail if it leaves a key that would live for ever."""
 
-        async def whole() -> T:
-            client = self.connect()
+        async def main(client: Redis) -> T:
             await as_any(client.flushall())
-            try:
-                value = await scenario(Stores.on(client))
-                assert await immortal_keys(client) == []
-                return value
-            finally:
-                await client.aclose()
+            value = await scenario(Stores.on(client))
+            assert await immortal_keys(client) == []
+            return value
 
-        return asyncio.run(whole())
+        whole: T = self.run_main(main)
+        return whole
 
 
 async def immortal_keys(client: Redis) -> list[str]:
@@ -128,9 +127,7 @@ async def immortal_keys(client: Redis) -> list[str]:
 @pytest.fixture(params=["fakeredis", "valkey"])
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Both kinds of server: a contract holds on either."""
-    if request.param == "fakeredis":
-        return Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
-    return real_backend()
+    return fake_backend() if request.param == "fakeredis" else real_backend()
 
 
 @pytest.fixture
@@ -141,7 +138,17 @@ def valkey() -> Backend:
 
 def real_backend() -> Backend:
     """The real server."""
-    return Backend(lambda: connect(shared_url()))
+    return Backend(run_on_kept_loop)
+
+
+def fake_backend() -> Backend:
+    """One that is written in Python."""
+
+    async def closing(main: Callable[[Redis], Coroutine[Any, Any, T]]) -> T:
+        async with fakeredis.FakeAsyncRedis(decode_responses=True, version=7) as client:
+            return await main(client)
+
+    return Backend(lambda main: asyncio.run(closing(main)))
 
 
 @pytest.fixture

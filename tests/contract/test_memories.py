@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-import fakeredis
 import pytest
 
 from ekiden.shared.embedding.encoder import Vectors
@@ -21,7 +20,7 @@ from ekiden.shared.stores import keys, memories
 from ekiden.shared.stores.memories import RedisMemoryStore
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
-from tests.conftest import Backend, real_backend
+from tests.conftest import Backend, fake_backend, real_backend
 from tests.doubles.letters import Letters
 
 T = TypeVar("T")
@@ -47,8 +46,8 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """Every kind of store: the contract holds on each."""
     if request.param == "valkey":
         return real_backend()
-    fake = Backend(lambda: fakeredis.FakeAsyncRedis(decode_responses=True, version=7))
-    return fake if request.param == "fakeredis" else InFiles(fake.connect, tmp_path / "notes")
+    fake = fake_backend()
+    return fake if request.param == "fakeredis" else InFiles(fake.run_main, tmp_path / "notes")
 
 
 @pytest.fixture

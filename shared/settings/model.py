@@ -327,8 +327,9 @@ def _place_of(name: str, given: dict[str, Any], inside: Sequence[str | int]) -> 
 
 def _files() -> list[tuple[Path, dict[str, Any]]]:
     """Return the settings files, the one that counts more first, each with the values that it may set, by field."""
-    project, users = project_file(), global_file()
-    own, here = _fields(read_settings(users)), project_of(Path.cwd())
+    here = project_of(Path.cwd())
+    project, users = project_file(here), global_file()
+    own = _fields(read_settings(users))
     theirs = _allowed(here, read_settings(project))
     theirs = theirs if stands_by(here) else narrowed(theirs, own)
     return [(project, with_users_own(theirs, own)), (users, own)]

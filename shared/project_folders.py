@@ -89,7 +89,7 @@ def _require_private(path: Path) -> None:
 
 
 def _is_marked(folder: Path) -> bool:
-    return any(os.path.lexists(folder / mark) for mark in MARKS)
+    return any(os.path.lexists(f"{folder}/{mark}") for mark in MARKS)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.clients import client_of
 from ekiden.shared.errors import StoreUnavailable, UnknownJob
-from ekiden.shared.settings.model import load_settings
+from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.terminal_text import note
 
 __all__ = ["configured", "connected", "job_named", "server_address"]
@@ -18,15 +18,15 @@ def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Pa
 
     Options win over the environment, and that over the settings files.
     """
-    settings = load_settings(redis_url=redis, data_dir=data_dir)
-    return settings.redis_url or None, settings.data_dir.absolute()
+    return _place_by(load_settings(redis_url=redis, data_dir=data_dir))
 
 
 @asynccontextmanager
 async def connected(redis: str | None, data_dir: Path | None, *, may_start: bool = True) -> AsyncIterator[Client]:
     """Yield a client of the configured server, else of the data folder's; see ``server_address``."""
-    with server_address(redis, data_dir, may_start=may_start) as url:
-        async with client_of(url, data_dir=data_dir) as client:
+    settings = load_settings(redis_url=redis, data_dir=data_dir)
+    with _address_by(settings, may_start=may_start) as url:
+        async with client_of(url, settings=settings) as client:
             yield client
 
 
@@ -58,7 +58,17 @@ def server_address(redis: str | None, data_dir: Path | None, *, may_start: bool 
     Raises:
         StoreUnavailable: there is no server; what to do is in the message.
     """
-    url, data = configured(redis, data_dir)
+    with _address_by(load_settings(redis_url=redis, data_dir=data_dir), may_start=may_start) as url:
+        yield url
+
+
+def _place_by(settings: Settings) -> tuple[str | None, Path]:
+    return settings.redis_url or None, settings.data_dir.absolute()
+
+
+@contextmanager
+def _address_by(settings: Settings, *, may_start: bool) -> Iterator[str]:
+    url, data = _place_by(settings)
     if url:
         yield url
         return

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 import typer
@@ -58,6 +59,7 @@ class _Lazy(TyperCommand):
             raise
 
 
+@cache  # what its parameters are, and how each is read, typer finds out anew each time
 def command_of(name: str, made: Callable[..., Any] | typer.Typer) -> Any:
     """Return the command that a function is, or the group that an app is."""
     if isinstance(made, typer.Typer):

@@ -5,7 +5,7 @@ as a request would be, its own nearness being that to the rest of its file.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,13 +43,20 @@ class Confusion:
     """Of the agent, in all."""
 
 
-def confusions(agents: Sequence[AgentDefinition], encoder: Encoder) -> list[Confusion]:
-    """Return who is confused with whom, in the order of ``agents``, ``MOST_AGENTS`` at most; takes seconds."""
+def confusions(agents: Sequence[AgentDefinition], judged: Collection[str], encoder: Encoder) -> list[Confusion]:
+    """Return with whom the agents of the names ``judged`` are confused; takes seconds where it learns ``agents``.
+
+    These are all that requests go to, ``MOST_AGENTS`` at most: they set the order, too.
+    """
     if len(agents) < 2:
         return []
     model = _model_of(agents, encoder)
-    said = [phrases_of(agent.description)[:MOST_PHRASES] for agent in agents]
-    sentences = Counter(number for number, texts in enumerate(said) for _ in texts)
+    said = {
+        number: phrases_of(agent.description)[:MOST_PHRASES]
+        for number, agent in enumerate(agents)
+        if agent.name in judged
+    }
+    sentences = Counter({number: len(texts) for number, texts in said.items()})
     found: dict[tuple[int, int], list[str]] = {}
     for owner, other, text in (*_of_examples(model, sentences), *_of_phrases(model.choice.prior, said, encoder)):
         found.setdefault((owner, other), []).append(text)
@@ -75,19 +82,23 @@ def _model_of(agents: Sequence[AgentDefinition], encoder: Encoder) -> SemanticMo
 
 
 def _of_examples(model: SemanticModel, sentences: Counter[int]) -> Iterator[tuple[int, int, str]]:
-    """Yield the examples that another agent gets, each with its agent and that one, and count all."""
+    """Yield the examples of those in ``sentences`` that another agent gets, with both agents, and count all."""
     choice = model.choice
     rows = np.flatnonzero(choice.is_example)
+    if not sentences.keys() & set(choice.owners[rows].tolist()):
+        return
     for row, scores in zip(rows, choice.inside()[0], strict=False):  # of very many texts none is judged
         owner, best = int(choice.owners[row]), int(scores.argmax())
+        if owner not in sentences:
+            continue
         sentences[owner] += 1
         if best != owner:
             yield owner, best, choice.texts[row]
 
 
-def _of_phrases(prior: Prior, said: Sequence[Sequence[str]], encoder: Encoder) -> Iterator[tuple[int, int, str]]:
+def _of_phrases(prior: Prior, said: Mapping[int, Sequence[str]], encoder: Encoder) -> Iterator[tuple[int, int, str]]:
     """Yield the phrases to which another agent is as near, each with its agent and that one."""
-    for owner, phrases in enumerate(said):
+    for owner, phrases in said.items():
         if not phrases:
             continue
         vectors = encoder.encode(phrases)

@@ -5,7 +5,9 @@ lenient retry, and a warning.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ekiden.shared.definitions.lenient_yaml import parse_leniently
@@ -24,18 +26,19 @@ _FENCE = re.compile(r"-{3,}\s*\Z")  # some editors' Markdown formatters lengthen
 class FrontMatter:
     """An agent file, taken apart."""
 
-    fields: dict[str, Any]
+    fields: Mapping[str, Any]
     body: str
     body_line: int
     """The line of the file, from 1, on which the body begins."""
-    lines: dict[str, int] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
     """The line of each top-level field."""
     warnings: tuple[tuple[int, str], ...] = ()
     """Line and text."""
 
 
+@lru_cache(128)  # who checks a file reads it after those who load it, and what is written is read once before
 def read_front_matter(text: str) -> FrontMatter:
-    """Split a file's text into fields and body.
+    """Split a file's text into fields and body, which others get as well: they stay as they are.
 
     Raises:
         AgentFileError: there is no front matter, it does not end, or it is not YAML; with line, reason and remedy.

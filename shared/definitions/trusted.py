@@ -40,7 +40,7 @@ def files_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Leve
     there = project_of(settings.project) if settings.project else here
     others = [there / AGENTS_FOLDER] if there != here and (there / AGENTS_FOLDER).is_dir() else []
     extra = list(agents_dir or settings.agents_dir)
-    is_theirs = not agents_dir and origin_of("agents_dir") == str(project_file())
+    is_theirs = bool(extra) and not agents_dir and origin_of("agents_dir") == str(project_file(here))
     project, *levels = load_levels(here, [*others, *extra], Path.home(), settings.packs)
     owners = [None, *(there for _ in others), *(here if is_theirs else None for _ in extra), None]  # ~, …, packs
     owned = [replace(level, project=owner) for level, owner in zip(levels, owners, strict=True)]
@@ -57,8 +57,9 @@ def agents_wanted(levels: Sequence[Level], project: Path) -> list[Right]:
 def trusted(levels: Sequence[Level]) -> list[Level]:
     """Return the levels with the held agents of projects behind all others, and tell of them once."""
     front, behind = [], []
+    above = {project: _above(levels, project) for project in {level.project for level in levels}}
     for level in levels:
-        users = _above(levels, level.project)
+        users = above[level.project]
         held = _held(level, users)
         files = {level.loaded.sources[name] for name in held}
         free = [agent for agent in level.loaded.definitions if agent.name not in held]
@@ -81,17 +82,20 @@ def _above(levels: Sequence[Level], project: Path | None) -> Names:
     # Also of packs that are switched off: a project's own settings may do that.
     users = Names([*_names(level for level in levels if level.project is None), *shipped_agent_names()])
     others = (level for level in levels if level.project not in (None, project))
-    granted = [agent.name for level in others for agent in level.loaded.definitions if _is_granted(agent, level, users)]
-    return users.with_more(granted)
+    return users.with_more([name for level in others for name in _granted(level, users)])
 
 
 def _names(levels: Iterable[Level]) -> list[str]:
     return [agent.name for level in levels for agent in level.loaded.definitions]
 
 
-def _is_granted(agent: AgentDefinition, level: Level, users: Names) -> bool:
-    wanted = rights_wanted(agent, users)
-    return bool(wanted) and level.project is not None and not grants_of(level.project).lacking(wanted)
+def _granted(level: Level, users: Names) -> list[str]:
+    """Return the agents of a project's level that ask for something, all of which is granted."""
+    asking = {agent.name: wanted for agent in level.loaded.definitions if (wanted := rights_wanted(agent, users))}
+    if level.project is None or not asking:
+        return []
+    grants = grants_of(level.project)
+    return [name for name, wanted in asking.items() if not grants.lacking(wanted)]
 
 
 def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:

@@ -10,6 +10,7 @@ A field is ``EKIDEN_<NAME>`` in the environment and, in the files, the dotted ke
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -327,8 +328,9 @@ def _place_of(name: str, given: dict[str, Any], inside: Sequence[str | int]) -> 
 
 def _files() -> list[tuple[Path, dict[str, Any]]]:
     """Return the settings files, the one that counts more first, each with the values that it may set, by field."""
-    project, users = project_file(), global_file()
-    own, here = _fields(read_settings(users)), project_of(Path.cwd())
+    here = project_of(Path.cwd())
+    project, users = project_file(here), global_file()
+    own = _fields(read_settings(users))
     theirs = _allowed(here, read_settings(project))
     theirs = theirs if stands_by(here) else narrowed(theirs, own)
     return [(project, with_users_own(theirs, own)), (users, own)]
@@ -361,13 +363,18 @@ def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_valid(name: str, value: Any) -> bool:
-    field = Settings.model_fields[name]
-    kind: Any = Annotated[field.annotation, field]
     try:
-        TypeAdapter(kind).validate_python(value)
+        _adapter_of(name).validate_python(value)
     except ValidationError:
         return False
     return True
+
+
+@cache
+def _adapter_of(name: str) -> TypeAdapter[Any]:
+    field = Settings.model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind)
 
 
 def _based(project: Path, name: str, value: Any) -> Any:

@@ -54,7 +54,7 @@ def grants_of(project: Path) -> Grants:
     Raises:
         ConfigurationError: ``EKIDEN_TRUST`` cannot be understood.
     """
-    if project == Path(os.path.realpath(Path.home())) or _is_named(project):
+    if _may_do_all(project):
         return Grants(is_all=True)
     try:
         said = remembered(project)
@@ -79,7 +79,7 @@ def stands_by(folder: Path) -> bool:
 def _said(folder: Path, is_yes: Callable[[Remembered], bool]) -> bool:
     project = project_of(folder)
     try:
-        if grants_of(project).is_all:
+        if _may_do_all(project):
             return True
         said = remembered(project)
     except (ConfigurationError, OSError):
@@ -93,7 +93,9 @@ def trust_for_now(projects: Iterable[Path]) -> None:
         os.environ[VARIABLE] = json.dumps([*map(str, named), *map(str, projects)])
 
 
-def _is_named(project: Path) -> bool:
+def _may_do_all(project: Path) -> bool:
+    if project == Path(os.path.realpath(Path.home())):
+        return True
     named = _named()
     return named is None or any(project == project_of(folder) for folder in named)
 

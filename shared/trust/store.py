@@ -48,15 +48,15 @@ def remembered(project: Path) -> Remembered:
     Raises:
         ConfigurationError: it cannot be read, or somebody else may have written it.
     """
-    folder = _folder()
-    if not folder.exists():
+    path = _file(project)
+    if not path.parent.exists():
         return Remembered(project)
-    private_folder(folder)
-    found = _read(_file(project))
+    private_folder(path.parent)
+    found = _read(path)
     if found is None:
         return Remembered(project)
     if found.project != project:
-        raise ConfigurationError(f"{str(_file(project))!r} is about {str(found.project)!r}: remove it")
+        raise ConfigurationError(f"{str(path)!r} is about {str(found.project)!r}: remove it")
     return found
 
 

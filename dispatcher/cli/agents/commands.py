@@ -17,7 +17,7 @@ from ekiden.dispatcher.cli.agents.edit import rejected_copy
 from ekiden.dispatcher.cli.agents.extended import Extended
 from ekiden.dispatcher.cli.agents.extended_questions import ask_extended
 from ekiden.dispatcher.cli.agents.files import delete_file
-from ekiden.dispatcher.cli.agents.grants import grant_agent
+from ekiden.dispatcher.cli.agents.grants import grant_agents
 from ekiden.dispatcher.cli.agents.prompts import prompt_here, say_prompt, show_prompt_of_job
 from ekiden.dispatcher.cli.agents.show import (
     print_agent,
@@ -163,8 +163,8 @@ def create(
     out = Output()
     out.line(f"{out.symbols['ok']} {'Extended agent' if extended else 'Agent'} created: {shown_path(path)}")
     take_over(project_of(Path.cwd()))  # what was just written is the user's own, and granted below
+    grant_agents({path.resolve()})
     made = _agents(ctx, agents_dir, as_files=True)
-    _granted(made.get(draft.name, draft.scope))
     print_findings(_checker(made).report(made.get(draft.name, draft.scope)))
     if shadowed := agents.in_force.get(draft.name):
         out.line(
@@ -248,9 +248,7 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     if not edited.is_saved:
         out.line("Nothing was changed")
         return
-    for saved in _agents(ctx, agents_dir, as_files=True).files:
-        if saved.path == edited.path:
-            _granted(saved)
+    grant_agents({edited.path.resolve()})
     print_problems(edited.problems)
     out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
 
@@ -333,12 +331,6 @@ def _is_asking(name: str | None, *, extended: bool) -> bool:
     if extended and not is_there:
         raise InvalidRequest("--extended asks, and nobody is there to be asked: say it by options, see --help")
     return name is None or extended
-
-
-def _granted(file: AgentFile) -> None:
-    """Let an agent of the project that the user has just written have what it asks for."""
-    if file.level == "project" and file.definition is not None:
-        grant_agent(file.definition)
 
 
 def _checker(agents: Agents, files: Sequence[AgentFile] = ()) -> Checker:

@@ -1,6 +1,7 @@
 """``ekiden agents create``: a new agent file, from options, from answers, from a template."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ def _start(draft: Draft) -> tuple[dict[str, Any], str]:
         parts = read_front_matter(decode(path.read_bytes()).text)
     except OSError as error:
         raise InvalidRequest(f"the template {str(path)!r} cannot be read: {error.strerror}") from error
-    return dict(parts.fields), parts.body
+    return deepcopy(dict(parts.fields)), parts.body
 
 
 def _fill(fields: dict[str, Any], draft: Draft) -> None:

@@ -33,8 +33,9 @@ def findability(
     own = [agent for agent in first.values() if agent.scope != SHIPPED]
     found = {agent.name: [_by_luck(agent)] if agent.name in vague else [] for agent in own}
     confused: defaultdict[str, list[Confusion]] = defaultdict(list)
-    for one in confusions(asked, encoder or SentenceEncoder()) if len(asked) <= MOST_AGENTS and own else ():
-        if one.agent in found and one.other in first and not {one.agent, one.other} & vague:
+    judged = found.keys() - vague
+    for one in confusions(asked, judged, encoder or SentenceEncoder()) if judged and len(asked) <= MOST_AGENTS else ():
+        if one.other in first and one.other not in vague:
             confused[one.agent].append(one)
     for name, others in confused.items():
         found[name].append(_confused(others))

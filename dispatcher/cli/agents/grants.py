@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
-from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.requested_rights import Names, rights_wanted
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.project_tools import tool_files
@@ -13,32 +12,38 @@ from ekiden.shared.settings.model import key_of, settings_wanted
 from ekiden.shared.trust.rights import Right, script_rights
 from ekiden.shared.trust.store import remember
 
-__all__ = ["grant_agent", "grant_file_rights", "grant_setting"]
+__all__ = ["grant_agents", "grant_file_rights", "grant_setting"]
 
 _SCRIPTS = "ekiden.scripts_dir"
 
 
-def grant_agent(agent: AgentDefinition) -> None:
-    """Remember that the user has written this agent of the project."""
-    users = Names(file.name for file in open_agents((), as_files=True).files if file.level != "project")
-    _grant(rights_wanted(agent, users))
+def grant_agents(paths: Collection[Path]) -> None:
+    """Remember that the user has written these files, by their real paths, where they are agents of the project."""
+    agents = open_agents((), as_files=True)
+    users = Names(file.name for file in agents.files if file.level != "project")
+    written = (file.definition for file in agents.on("project") if file.path.resolve() in paths)
+    _grant(right for agent in written if agent is not None for right in rights_wanted(agent, users))
 
 
 def grant_setting(key: str) -> None:
     """Remember that the user has written this setting of the project: its value, no scripts that lie where it leads."""
-    wanted = settings_wanted(project_of(Path.cwd()), read_settings(project_file()))
-    _grant(rights[0] for name, rights in wanted.items() if key_of(name) == key)
+    _grant(_rights_of(key))
 
 
 def grant_file_rights(paths: Collection[Path]) -> None:
     """Remember that the user has written these tool files, and scripts, where the project's settings lead to them."""
     project = project_of(Path.cwd())
-    folder = value_at(read_settings(project_file()), _SCRIPTS)
+    folder = value_at(read_settings(project_file(project)), _SCRIPTS)
     scripts = script_rights(project, folder) if isinstance(folder, str) else {}
-    _grant(file.right for file in tool_files(project) if file.path.resolve() in paths)
-    _grant(right for path, right in scripts.items() if path.resolve() in paths)
-    if scripts:
-        grant_setting(_SCRIPTS)
+    rights = [file.right for file in tool_files(project) if file.path.resolve() in paths]
+    rights += [right for path, right in scripts.items() if path.resolve() in paths]
+    _grant([*rights, *(_rights_of(_SCRIPTS) if scripts else ())])
+
+
+def _rights_of(key: str) -> list[Right]:
+    project = project_of(Path.cwd())
+    wanted = settings_wanted(project, read_settings(project_file(project)))
+    return [rights[0] for name, rights in wanted.items() if key_of(name) == key]
 
 
 def _grant(rights: Iterable[Right]) -> None:

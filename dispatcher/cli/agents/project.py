@@ -10,11 +10,12 @@ import yaml
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.agents.files import create_file
-from ekiden.dispatcher.cli.agents.grants import grant_agent, grant_file_rights
+from ekiden.dispatcher.cli.agents.grants import grant_agents, grant_file_rights
 from ekiden.shared.definitions.loader import AGENTS_FOLDER
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.settings.files import change_setting, project_file, read_settings, value_at
+from ekiden.shared.yaml_places import SafeYamlLoader
 
 __all__ = ["Made", "Team", "make", "team", "teams"]
 
@@ -89,7 +90,8 @@ def make(wanted: Team) -> Made:
 
 
 def _read(name: str) -> Any:
-    return yaml.safe_load((shipped_agents_dir() / _FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    text = (shipped_agents_dir() / _FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return yaml.load(text, SafeYamlLoader)  # noqa: S506  # safe, as its name says
 
 
 def _refuse_clashes(files: Mapping[str, str]) -> None:
@@ -149,6 +151,4 @@ def _scripts_of(settings: str) -> str:
 def _grant(written: Iterable[str]) -> None:
     paths = {(Path.cwd() / name).resolve() for name in written}
     grant_file_rights(paths)
-    for file in open_agents((), as_files=True).on("project"):
-        if file.definition is not None and file.path.resolve() in paths:
-            grant_agent(file.definition)
+    grant_agents(paths)

@@ -8,6 +8,9 @@ import pytest
 
 from ekiden.shared.once import Once
 from ekiden.shared.trust import notices
+from tests.doubles.command_line import make_apps_once
+
+make_apps_once()
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,7 @@ class _Limit:
         with self._lock:
             if not self._computing:
                 self._set = _libraries().limit(limits=1, user_api="blas")
+                _let_go()
             self._computing += 1
 
     def leave(self) -> None:
@@ -41,6 +42,7 @@ class _Limit:
             self._computing -= 1
             if not self._computing:
                 self._set.restore_original_limits()
+                _let_go()
 
 
 _limit = _Limit()
@@ -51,3 +53,10 @@ def _libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def _let_go() -> None:
+    """Let another thread lift the limit, or set the next one: of any but the first, it would not be heard."""
+    from threadpoolctl import OpenBLASController
+
+    OpenBLASController.clear_controlling_thread()

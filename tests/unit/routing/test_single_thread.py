@@ -1,11 +1,12 @@
 """What Ekiden computes keeps numpy's linear algebra to one thread, and gives a user's program back what it had."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from ekiden.dispatcher.routing.confusions import confusions
 from ekiden.dispatcher.routing.semantic_model import learn
@@ -27,8 +28,11 @@ AGENTS = [
 
 @pytest.fixture(autouse=True)
 def a_users_threads() -> Iterator[None]:
-    with threadpool_limits(A_USERS, "blas"):
-        yield
+    before = threadpool_limits(A_USERS, "blas")
+    OpenBLASController.clear_controlling_thread()
+    yield
+    before.restore_original_limits()
+    OpenBLASController.clear_controlling_thread()
 
 
 def threads() -> int:
@@ -74,17 +78,31 @@ THAT_COMPUTES: dict[str, Callable[[Watching, pytest.MonkeyPatch], object]] = {
 
 
 @pytest.mark.parametrize("what", THAT_COMPUTES)
-def test_there_is_one_thread_while_something_is_computed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_thread_while_something_is_computed_in_whichever_thread(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watching = Watching()
-    THAT_COMPUTES[what](watching, monkeypatch)
+    for somewhere in (THAT_COMPUTES[what], in_another_thread(THAT_COMPUTES[what])):
+        somewhere(watching, monkeypatch)
+        assert threads() == A_USERS
+    assert len(watching.seen) > 1
     assert set(watching.seen) == {1}
-    assert threads() == A_USERS
+
+
+def in_another_thread(compute: Callable[..., object]) -> Callable[..., None]:
+    def computed(*given: Any) -> None:
+        with ThreadPoolExecutor(1) as other:
+            other.submit(compute, *given).result()
+
+    return computed
 
 
 def test_who_computes_meanwhile_keeps_the_limit_and_the_last_one_lifts_it() -> None:
-    first, second = single_threaded(), single_threaded()
-    with first:
-        second.__enter__()
-    assert threads() == 1
-    second.__exit__(None, None, None)
-    assert threads() == A_USERS
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first, last = single_threaded(), single_threaded()
+        one.submit(first.__enter__).result()
+        other.submit(last.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        assert threads() == 1
+        other.submit(last.__exit__, None, None, None).result()
+        assert threads() == A_USERS

@@ -28,6 +28,9 @@ def catalog_of(*names: str) -> Catalog:
 
 
 CATALOG = catalog_of("code-fixer", "debugger", "翻译助手")
+SEMANTIC = SemanticRouter(BagOfWords(), threshold=100.0)
+FIRST = HybridRouter(RuleRouter(), SEMANTIC)
+"""They learn a catalog once, as those of a dispatcher do."""
 
 
 @pytest.fixture
@@ -47,10 +50,9 @@ def routed(
 ) -> RoutingResult:
     async def route() -> RoutingResult:
         model = GeminiModel(GeminiAccess(api_key="k", base_url=server.url))
-        semantic = SemanticRouter(BagOfWords(), threshold=100.0)
-        router = ModelRouter(lambda _: RouterModel(model, MODEL, timeout_s), semantic)
+        router = ModelRouter(lambda _: RouterModel(model, MODEL, timeout_s), SEMANTIC)
         try:
-            asked = SecondOpinion(HybridRouter(RuleRouter(), semantic), router) if has_first else router
+            asked = SecondOpinion(FIRST, router) if has_first else router
             return await asked.route(prompt, catalog, context)
         finally:
             await model.aclose()

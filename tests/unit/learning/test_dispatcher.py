@@ -22,8 +22,8 @@ SKY = "What makes the evening sky so red?"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty project with an empty home, in which nobody waits long for a pool: there is none."""
-    monkeypatch.setattr(bootstrap, "MAX_WAIT_S", 0.1)
+    """An empty project with an empty home, in which nobody waits for a pool that plays models: there is none."""
+    monkeypatch.setattr(bootstrap, "has_model", lambda _: True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 

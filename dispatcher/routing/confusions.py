@@ -17,6 +17,7 @@ from ekiden.dispatcher.routing.prior import Prior, mean_of_best
 from ekiden.dispatcher.routing.semantic_model import KINDS, SemanticModel, learn
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder, Vectors
+from ekiden.shared.embedding.single_thread import single_threaded
 
 __all__ = ["MOST_AGENTS", "Confusion", "confusions"]
 
@@ -43,6 +44,7 @@ class Confusion:
     """Of the agent, in all."""
 
 
+@single_threaded()
 def confusions(agents: Sequence[AgentDefinition], judged: Collection[str], encoder: Encoder) -> list[Confusion]:
     """Return with whom the agents of the names ``judged`` are confused; takes seconds where it learns ``agents``.
 

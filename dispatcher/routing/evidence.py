@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +34,6 @@ _LEARNED = 10.0
 _STRANGENESS = 4.6
 """What a request of which the examples know no word takes from the evidence."""
 _MOST_EXAMPLES = 5_000
-_NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +70,26 @@ class Evidence:
 def evidence_of(agents: Sequence[AgentDefinition], lexicon: Lexicon) -> Evidence:
     """Hold the terms of all ``agents``, which are the ``lexicon``'s, against their examples."""
     examples = _examples(agents)
+    count = len(examples) + len(OUT_OF_SCOPE)
     counts = np.array([len(agent.triggers.examples) for agent in agents], dtype=np.float64)
     maturity = counts / (counts + _LEARNED)
     known: dict[str, dict[str, None]] = {}
-    frequency: Counter[str] = Counter()
+    frequency = Counter(_words_of_background())
     for owner, text in examples:
         said = words_said(text)
         frequency.update(said)
-        if owner != _NOBODY:
-            known.setdefault(str(owner), {}).update(dict.fromkeys(said))
-    rarity = {word: math.log((1 + len(examples)) / (1 + count)) for word, count in frequency.items()}
+        known.setdefault(str(owner), {}).update(dict.fromkeys(said))
+    rarity = {word: math.log((1 + count) / (1 + having)) for word, having in frequency.items()}
     is_shipped = np.array([agent.scope == SHIPPED for agent in agents], dtype=bool)
     doubts = np.where(is_shipped, 0.0, maturity)  # theirs are written for terms and examples that do not overlap
-    return Evidence(_weights(examples, lexicon, doubts), maturity, known, rarity, math.log(1 + len(examples)))
+    return Evidence(_weights(examples, lexicon, doubts), maturity, known, rarity, math.log(1 + count))
 
 
 def _weights(examples: Sequence[tuple[int, str]], lexicon: Lexicon, doubts: Floats) -> Floats:
     rights = np.zeros(len(lexicon.agents))
     seen = np.zeros(len(lexicon.terms))
+    for text in OUT_OF_SCOPE:
+        seen[lexicon.find(text)] += 1
     for owner, text in examples:
         terms = lexicon.find(text)
         seen[terms] += 1
@@ -101,10 +103,15 @@ def _weights(examples: Sequence[tuple[int, str]], lexicon: Lexicon, doubts: Floa
 
 
 def _examples(agents: Sequence[AgentDefinition]) -> list[tuple[int, str]]:
-    """Return the agents' examples and the background (owner ``_NOBODY``), evenly thinned where there are very many."""
+    """Return the agents' examples, evenly thinned where there are very many."""
     own = [(number, text) for number, agent in enumerate(agents) for text in agent.triggers.examples]
     step = -(-len(own) // _MOST_EXAMPLES) or 1
-    return [*own[::step], *((_NOBODY, text) for text in OUT_OF_SCOPE)]
+    return own[::step]
+
+
+@cache
+def _words_of_background() -> Counter[str]:
+    return Counter(word for text in OUT_OF_SCOPE for word in words_said(text))
 
 
 def words_said(text: str) -> set[str]:

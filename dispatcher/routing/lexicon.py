@@ -85,8 +85,10 @@ class Lexicon:
 
     def _keywords_in(self, text: str) -> Iterator[tuple[int, int, int]]:
         """Yield the number of each keyword with where it begins and ends in the folded text."""
+        if self._keywords is None:
+            return
         said = uninflected(text)
-        for last, (numbers, length) in self._keywords.iter(said.text) if self._keywords is not None else ():
+        for last, (numbers, length) in self._keywords.iter(said.text):
             if not _stands_alone(said.text, last - length + 1, last):
                 continue
             first, end = said.origin(last - length + 1, last + 1)

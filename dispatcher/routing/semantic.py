@@ -17,7 +17,7 @@ from ekiden.dispatcher.routing.kept_model import kept_model
 from ekiden.dispatcher.routing.semantic_model import KINDS, Judgement, SemanticModel, learn
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder, single_threaded
+from ekiden.shared.embedding.encoder import Encoder, SentenceEncoder
 from ekiden.shared.records import RoutingStage
 
 __all__ = ["SemanticRouter", "judged"]
@@ -48,7 +48,7 @@ class SemanticRouter:
         if not routable(catalog):
             return RoutingResult()
         meaning = await self.learned(catalog)
-        judgement = await asyncio.to_thread(self._judged, meaning, prompt)
+        judgement = await asyncio.to_thread(meaning.judge, prompt, self._encoder)
         return self._result(meaning, judgement, (time.perf_counter() - began) * 1000)
 
     async def learned(self, catalog: Catalog) -> SemanticModel:
@@ -63,10 +63,6 @@ class SemanticRouter:
     async def _learn_alone(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
         async with self._learning:
             return await asyncio.to_thread(self._learn, agents)
-
-    def _judged(self, meaning: SemanticModel, prompt: str) -> Judgement:
-        with single_threaded():
-            return meaning.judge(prompt, self._encoder)
 
     def _learn(self, agents: Sequence[AgentDefinition]) -> SemanticModel:
         if isinstance(self._encoder, SentenceEncoder):

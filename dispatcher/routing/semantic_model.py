@@ -21,6 +21,7 @@ from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
 from ekiden.shared.definitions.loader import SHIPPED
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.embedding.encoder import Encoder, Vectors
+from ekiden.shared.embedding.single_thread import single_threaded
 from ekiden.shared.embedding.word_index import Floats
 
 __all__ = ["KINDS", "Judgement", "SemanticModel", "learn"]
@@ -86,6 +87,7 @@ class SemanticModel:
     origins: NDArray[np.int64]
     """For each agent which of ``readings`` holds."""
 
+    @single_threaded()
     def judge(self, text: str, encoder: Encoder) -> Judgement:
         """Hold ``text`` against all agents."""
         text = text[:LONGEST]
@@ -105,6 +107,7 @@ KINDS = (SemanticModel, Reading, Scope, Scales, Calibration, *OF_CHOICE)
 """What a model is made of."""
 
 
+@single_threaded()
 def learn(agents: Sequence[AgentDefinition], encoder: Encoder, known: Sequence[AgentVectors] = ()) -> SemanticModel:
     """Fit the heads on the agents' texts. ``known``: the vectors of all ``agents``, where they are known."""
     own = known or list(encoded(agents, encoder, {}).values())

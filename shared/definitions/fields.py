@@ -38,8 +38,14 @@ def _folded(name: str) -> str:
 
 def keys_of(fields: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Return the keys of ``fields`` that are a spelling of one of ``names``, in the order of the names."""
-    places = {folded(name): place for place, name in reversed(list(enumerate(names)))}
+    places = _places(tuple(names))
     return sorted((key for key in fields if folded(key) in places), key=lambda key: places[folded(key)])
+
+
+@lru_cache(64)
+def _places(names: tuple[str, ...]) -> Mapping[str, int]:
+    """Return where each of ``names`` first stands; a few lists of names are all that files are ever searched for."""
+    return {folded(name): place for place, name in reversed(list(enumerate(names)))}
 
 
 def _spelt(*names: str) -> tuple[str, ...]:

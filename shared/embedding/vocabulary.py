@@ -43,7 +43,7 @@ class Pieces:
 
     def _get(self, beginning: str) -> int | None:
         """Return its number, 0 for what is no whole piece; None: no piece begins with it."""
-        key = _hash_of(beginning)
+        key = int.from_bytes(_hash_of(beginning), "little")
         place = bisect_left(self._hashes, key)
         is_there = place < len(self._hashes) and self._hashes[place] == key
         return self._numbers[place] if is_there else None
@@ -76,13 +76,13 @@ def _state_of(tokenizer: Any) -> dict[str, Any]:
         units, replacements = (vars(normalizer)[name] for name in _OF_NORMALIZER)
     except KeyError as error:
         raise ValueError(f"another tokenizer: {error}") from error
-    hashes = np.array([_hash_of(prefix) for prefix in prefixes], dtype=np.uint64)
+    hashes = np.frombuffer(b"".join(map(_hash_of, prefixes)), dtype="<u8")
     order = np.argsort(hashes)
-    if len(np.unique(hashes)) < len(hashes):
+    if not np.diff(hashes[order]).all():
         raise ValueError("two pieces have one hash")
     return {
         "numbers": state,
-        "hashes": hashes[order],
+        "hashes": hashes[order].astype(np.uint64),
         "pieces": np.fromiter(prefixes.values(), np.int32, len(prefixes))[order],
         "scores": np.array(scores, dtype=np.float32),
         "charsmap": np.frombuffer(_charsmap(units, replacements), dtype=np.uint8),
@@ -108,5 +108,5 @@ def _restored(kind: Any, state: Mapping[str, Any]) -> Any:
     return tokenizer
 
 
-def _hash_of(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).digest(), "little")
+def _hash_of(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).digest()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ekiden.shared.embedding.encoder import Vectors
+from ekiden.shared.embedding.single_thread import single_threaded
 from ekiden.shared.embedding.stems import stems_of
 from ekiden.shared.memory.base import CHECK, Note
 
@@ -90,6 +91,7 @@ class Index:
         note_id = self._saying.get(_said(content))
         return None if note_id is None else self.notes[note_id]
 
+    @single_threaded()
     def by_meaning(self, vector: Vectors) -> tuple[list[str], NDArray[np.float32]]:
         """Return the notes that have vectors, and the cosine of each to ``vector``."""
         if not self._rows or self._block.shape[1] != len(vector):

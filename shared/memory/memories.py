@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.shared.embedding.encoder import Vectors, single_threaded
+from ekiden.shared.embedding.encoder import Vectors
 from ekiden.shared.errors import InvalidRequest, StoreUnavailable
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.memory.base import MOST_CHARS, MOST_NOTES, Embedder, MemoryStore, Namespace, Note, Origin, Write
@@ -175,8 +175,7 @@ class Memories:
 
     def _near_to(self, vector: Vectors, index: Index, query: str, wanted: Wanted) -> Mapping[str, float]:
         """Return how near notes are by meaning; by words those that have no vector yet."""
-        with single_threaded():  # on several threads, a product of a millisecond waits for them on a busy machine
-            rows, cosines = index.by_meaning(vector)
+        rows, cosines = index.by_meaning(vector)
         best = np.flatnonzero(cosines >= wanted.threshold)
         if not wanted.half_life_s:
             best = best[_best(cosines[best], wanted.most + _SPARE)]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ekiden.shared.embedding.encoder import Vectors, single_threaded
+from ekiden.shared.embedding.encoder import Vectors
 from ekiden.shared.errors import ConfigurationError, ModelError
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.memory.base import Embedder
@@ -45,13 +45,8 @@ class VectorMaker:
 
     async def many(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, a row each. Raises one of ``NoVectors``."""
-
-        def encode() -> Vectors:
-            with single_threaded():
-                return self._embedder.encode(texts)
-
         try:
-            vectors = await asyncio.to_thread(encode)
+            vectors = await asyncio.to_thread(self._embedder.encode, texts)
         except NoVectors as error:
             self._silent_until = time.monotonic() + _SILENT_S
             if not self.trouble:

@@ -4,7 +4,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from socket import SHUT_RDWR
 from typing import Any
 
 from opentelemetry.metrics import Histogram, Observation
@@ -153,6 +155,8 @@ class Meters:
         """Send what is left, and stop offering it."""
         self._provider.shutdown()
         if self._server is not None:
+            with suppress(OSError):  # it is not of every system
+                self._server.socket.shutdown(SHUT_RDWR)  # else its thread looks up after half a second only
             self._server.shutdown()
             self._server.server_close()
 

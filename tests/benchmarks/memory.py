@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ekiden.shared.embedding.encoder import SentenceEncoder, Vectors, single_threaded
+from ekiden.shared.embedding.encoder import SentenceEncoder, Vectors
+from ekiden.shared.embedding.single_thread import single_threaded
 from ekiden.shared.memory.base import Namespace, Note, Write
 from ekiden.shared.memory.memories import Memories, Wanted
 from ekiden.shared.memory.packing import packed

@@ -8,6 +8,7 @@ with OtlpReceiver() as receiver:
 import base64
 import copy
 import gzip
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -117,6 +118,7 @@ class OtlpReceiver:
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
+        self._server.socket.shutdown(socket.SHUT_RDWR)  # else its thread looks up after half a second only
         self._server.shutdown()
         self._server.server_close()
 

@@ -7,25 +7,33 @@ from ekiden.shared.schema_formats import FORMATS, LONGEST, has_format
 from ekiden.shared.schemas import check, problems
 
 GOOD = {
-    "email": ["a@b.co", "张三@例子.公司", "a.b+c@x-y.example.com"],
+    "email": [
+        "a@b.co",
+        "张三@例子.公司",
+        "a.b+c@x-y.example.com",
+        f"{'a' * 64}@{'b' * 63}.{'公' * 63}.{'c' * 63}",
+    ],
     "uri": ["https://a.b/c?d=1#e", "urn:isbn:1", "mailto:a@b.c", "http://[::1]:80/"],
     "date": ["2024-02-29"],
     "time": ["12:00:00Z", "23:59:59.123456789+02:00"],
     "date-time": ["2024-02-29T12:00:00Z", "2024-02-29t12:00:00.5-08:00"],
     "duration": ["P1D", "PT1H", "P2W", "P1Y2M3DT4H5M6S"],
-    "hostname": ["a.b-c.d", "localhost"],
+    "hostname": ["a.b-c.d", "localhost", "a" * 63, ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])],
     "ipv4": ["1.2.3.4"],
     "ipv6": ["::1", "2001:db8::1"],
     "uuid": ["123e4567-e89b-12d3-a456-426614174000"],
 }
 BAD = {
-    "email": ["", "a@b", "@b.co", "a..b@c.de", "a b@c.de", ".a@b.co", "a@-b.co", "a@b.co\n"],
+    "email": [
+        *["", "a@b", "@b.co", "a..b@c.de", "a b@c.de", ".a@b.co", "a@-b.co", "a@b.co\n", "a@b.c", "a@b.1o", "a@b.c-"],
+        *[f"{'a' * 65}@b.co", f"a@{'公' * 64}.co", f"a@b.{'公' * 64}.co", f"a@b.{'c' * 64}"],
+    ],
     "uri": ["", "a/b", "http://a b", "http://x:99999/", "://x", "http://"],
     "date": ["2023-02-29", "2024-2-1", "20240201", "2024-02-29\n"],
     "time": ["12:00", "25:00:00Z", "12:00:00"],
     "date-time": ["2024-02-29", "2024-02-29 12:00:00Z", "2024-02-30T12:00:00Z"],
     "duration": ["P", "PT", "1D", "P1H"],
-    "hostname": ["-a", "a..b", "a_b", "a" * 64, "a." * 130],
+    "hostname": ["-a", "a..b", "a_b", "a" * 64, f"b.{'a' * 64}", "a." * 130],
     "ipv4": ["1.2.3", "256.1.1.1", "01.2.3.4"],
     "ipv6": ["::1%eth0", "g::"],
     "uuid": ["123e4567e89b12d3a456426614174000", "x"],

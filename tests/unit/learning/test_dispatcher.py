@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from ekiden.dispatcher import bootstrap
 from ekiden.dispatcher.bootstrap import build
 from ekiden.shared.outcomes import Failed, Outcome, Suspended, Transfer
 from ekiden.shared.records import JobRequested
@@ -21,7 +22,8 @@ SKY = "What makes the evening sky so red?"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty project with an empty home."""
+    """An empty project with an empty home, in which nobody waits for a pool that plays models: there is none."""
+    monkeypatch.setattr(bootstrap, "has_model", lambda _: True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 

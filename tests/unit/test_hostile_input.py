@@ -1,6 +1,5 @@
 """A thousand hostile agent files, settings files and journals: each ends in what is harmless, or in a clear error."""
 
-import copy
 import io
 import json
 import math
@@ -84,7 +83,7 @@ def _anything(chance: Random, depth: int) -> Any:
     return inner if kind == len(SCALARS) else {str(chance.choice([*NASTY, chance.random()])): one for one in inner}
 
 
-JSON = st.integers(0, 2**32).map(anything)
+SEEDS = st.integers(0, 2**32)
 FIELDS = ["name", "description", "title", "tools", "allowedTools", "disallowedTools", "handoffs", "subagents", "agents"]
 FIELDS += [
     "triggers",
@@ -109,11 +108,13 @@ TOOLS = [
     {"deny": ["ls"]},
     ["Bash(ls:*)", "mcp.*"],
 ]
-FRONT = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6).flatmap(
-    lambda fields: st.sampled_from(TOOLS).map(
-        lambda tools: {"name": "lure", "description": "d", "tools": tools, **fields}
-    )
-)
+
+
+def front_matter(seed: int) -> dict[str, Any]:
+    """An agent file's fields, some of them anything."""
+    chance = Random(seed)
+    fields = {name: _anything(chance, depth=3) for name in chance.sample(FIELDS, k=chance.randrange(7))}
+    return {"name": "lure", "description": "d", "tools": chance.choice(TOOLS), **fields}
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def is_harmless(project: Path) -> bool:
 
 
 @hostile(max_examples=400)
-@given(fields=FRONT)
+@given(fields=SEEDS.map(front_matter))
 @example(fields={"name": "lure", "description": "d", "tools": "Bash, Read", "hooks": None})
 @example(fields={"name": "lure", "description": "d", "tools": ["ls"], "hooks": {"Stop": [{"command": "id"}]}})
 def test_an_agent_file_of_any_fields_loads_harmless_or_not_at_all(project: Path, fields: dict[str, Any]) -> None:
@@ -158,7 +159,10 @@ def test_an_agent_file_of_any_bytes_loads_harmless_or_not_at_all(project: Path, 
 
 
 @hostile(max_examples=100)
-@given(data=st.binary(max_size=60) | JSON.map(lambda value: json.dumps({"ekiden": value, "agents": value}).encode()))
+@given(
+    data=st.binary(max_size=60)
+    | SEEDS.map(anything).map(lambda value: json.dumps({"ekiden": value, "agents": value}).encode())
+)
 def test_a_settings_file_of_anything_sets_what_is_harmless_or_is_refused_by_its_name(
     project: Path, data: bytes
 ) -> None:
@@ -188,24 +192,24 @@ VIEWS: list[Callable[[Story], object]] = [
 ]
 
 
-@st.composite
-def journals(draw: st.DrawFn) -> list[Entry]:
+def journal(seed: int) -> list[Entry]:
     """Records of any kind in any order, with any fields exchanged, as far as they can be read at all."""
+    chance = Random(seed)
     found: list[Entry] = []
-    for _ in range(draw(st.integers(1, 8))):
-        fields = copy.deepcopy(draw(st.sampled_from(STORED)))
-        for name in draw(st.lists(st.sampled_from(sorted(fields.keys() - {"type"})), max_size=2)):
-            fields[name] = draw(JSON)
+    for _ in range(chance.randint(1, 8)):
+        stored = chance.choice(STORED)
+        names = chance.choices(sorted(stored.keys() - {"type"}), k=chance.randrange(3))
         try:
-            record = decode_record(json.dumps(fields))
+            record = decode_record(json.dumps(stored | {name: _anything(chance, depth=3) for name in names}))
         except (ValidationError, ValueError):
             continue
-        found.append(Entry(seq=len(found) + 1, at_ms=draw(st.integers(0, LATEST_MS)), record=record))
+        at_ms = chance.choice([0, LATEST_MS, chance.randint(0, LATEST_MS)])
+        found.append(Entry(seq=len(found) + 1, at_ms=at_ms, record=record))
     return found
 
 
 @hostile(max_examples=400)
-@given(entries=journals())
+@given(entries=SEEDS.map(journal))
 def test_a_journal_of_anything_is_shown_to_people_and_programs(entries: list[Entry]) -> None:
     text = io.StringIO()
     for view in (TerminalView("abc.1", Output(text)), JsonView("abc.1", text)):

@@ -52,9 +52,9 @@ with open("pids.new", "w") as file:
 os.rename("pids.new", "pids")
 time.sleep(300)
 """
-# A worker: starts that program, keeps its lifetime moving, and never ends by itself.
+# A worker: starts that program, keeps its lifetime moving until a signal makes it a short one, never ends by itself.
 WORKER = f"""
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
 from pathlib import Path
 from ekiden.shared.processes.tools import start
 
@@ -62,13 +62,21 @@ class Lifetime:
     valid_until = time.monotonic() + 20
     prolonged = set()
 
+def live_on(seconds):
+    Lifetime.valid_until = time.monotonic() + seconds
+    for tell in list(Lifetime.prolonged):
+        tell()
+
+def stop():
+    live_on(0.1)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
 async def work():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, stop)
     await start([sys.executable, "-c", {EVERYWHERE!r}], cwd=Path(), env=os.environ, lifetime=Lifetime)
     while True:
         await asyncio.sleep(0.1)
-        Lifetime.valid_until = time.monotonic() + 2
-        for tell in list(Lifetime.prolonged):
-            tell()
+        live_on(2)
 
 asyncio.run(work())
 """
@@ -217,7 +225,7 @@ def test_nothing_is_left_of_a_killed_worker(worker: Worker) -> None:
 def test_nothing_is_left_of_a_worker_that_was_stopped_past_its_lease(worker: Worker) -> None:
     time.sleep(2.5)  # longer than its lease, which it renews: that something does not happen takes time to see
     assert not any(map(is_gone, worker.left))
-    worker.process.suspend()
+    worker.process.send_signal(signal.SIGUSR1)
     assert until(lambda: all(map(is_gone, worker.left))), [one for one in worker.left if not is_gone(one)]
     assert worker.process.status() == psutil.STATUS_STOPPED
 
@@ -274,7 +282,8 @@ def test_a_reaper_that_does_nothing_is_replaced(
         ours.prepare()
         assert ours._process is not None
         ours._process.send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(tool_processes, "START_S", 0.2)
+        for name in ("START_S", "TERM_S", "TOOL_S"):
+            monkeypatch.setattr(tool_processes, name, 0.2)
         with pytest.raises(CommandLost, match=r"not started within 0\.2 s"):
             await python("", tmp_path)
         monkeypatch.undo()
@@ -346,12 +355,15 @@ def test_signals_to_everybody_end_neither_the_reaper_nor_reach_what_it_starts(
     ours: tool_processes._Reaper, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        process = await python("import time; print(flush=True); time.sleep(0.5); raise SystemExit(5)", tmp_path)
+        reading, writing = os.pipe()
+        process = await python("import sys; sys.stdin.read(); raise SystemExit(5)", tmp_path, stdin=reading)
+        os.close(reading)
         assert ours._process is not None
         shim = psutil.Process(process.pid).ppid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             ours._process.send_signal(number)
             os.kill(shim, number)
+        os.close(writing)
         assert await end_of(process) == 5
         assert os.getsid(ours._process.pid) != os.getsid(0), "Ctrl-C in the terminal does not reach it"
 
@@ -434,6 +446,7 @@ def test_where_nothing_is_adopted_the_group_is_ended(
     """As on macOS."""
     elsewhere = "sys.platform = 'darwin'; import builtins; builtins.open = lambda *_, **__: os.stat('/nonexistent'); "
     run_there = tool_processes._RUN.replace("from ekiden", f"import os, resource, tempfile; {elsewhere}from ekiden", 1)
+    run_there = run_there.replace("reaper.main", "reaper.TERM_S = reaper.GONE_S = 0.2; reaper.main")
     monkeypatch.setattr(tool_processes, "_RUN", run_there)
 
     async def scenario() -> None:

@@ -36,6 +36,8 @@ __all__ = ["Connection"]
 
 IDLE_S = 600.0
 """How long a server that nobody calls is kept."""
+_LOOK_S = 1.0
+"""Between two looks whether nobody calls any more."""
 _AGAIN_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 10.0
@@ -266,7 +268,7 @@ class Connection:
                 return True
             left = self._used_at + self._idle_s - time.monotonic()
             try:
-                await asyncio.wait_for(self._lost.wait(), max(left, 1.0))
+                await asyncio.wait_for(self._lost.wait(), max(left, _LOOK_S))
                 return False
             except TimeoutError:
                 continue

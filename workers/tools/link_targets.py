@@ -24,6 +24,8 @@ _LEADING = re.compile(r"""^\s*(hookspath|path|fsmonitor)\s*=\s*"?([^"#;\n]+)""",
 def link_targets_of(top: Path) -> Iterator[tuple[Path, Path]]:
     """Yield what the read-only places in the folder ``top`` lead to: the place, and the real path it stands for."""
     for name in BUILTIN_PLACES:
+        if not os.path.lexists(f"{top}/{name.partition('/')[0]}"):  # most are not there, and to look costs little
+            continue
         place = top / name
         if place.is_symlink() or place.parent.is_symlink():
             yield place, Path(os.path.realpath(place))

@@ -31,13 +31,15 @@ ENV = {"PATH": os.environ["PATH"]}
 WORKER = f"""
 import asyncio, sys
 from ekiden.shared.mcp.entries import server_of
-from ekiden.workers.mcp.hub import Hub
 from ekiden.workers.mcp.programs import Starter
 
-entry = server_of("double", {{"command": sys.executable, "args": [{str(DOUBLE)!r}, "stubborn", sys.argv[1]]}})
-asyncio.run(Hub({{}}, Starter({ENV!r})).listing("double", entry))
-print("listed", flush=True)
-sys.stdin.read()
+async def work():
+    entry = server_of("double", {{"command": sys.executable, "args": [{str(DOUBLE)!r}, "stubborn", sys.argv[1]]}})
+    async with Starter({ENV!r}).started(entry, 1_000) as program:
+        print((await program.stderr.readline()).decode(), flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(work())
 """
 
 
@@ -80,7 +82,7 @@ def test_a_worker_that_is_killed_leaves_no_server_behind_that_heeds_nothing(tmp_
     command = [sys.executable, "-c", WORKER, str(file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None
-        assert worker.stdout.readline() == b"listed\n"
+        assert worker.stdout.readline() == b"started\n"
         pids = pids_in(file)
         os.kill(worker.pid, signal.SIGKILL)
     ends = time.monotonic() + 20

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -324,12 +325,22 @@ ODD = [
     *("workflows", "Jenkinsfile", "\uff0egit", ".g\u200bit", "\u202e.git", "e\u0301", "\xe9", "x" * 300, "..."),
     *("a\0b", "\ud800", "\udcff", "\\", "~", "*", "..\\..", "%2e%2e", "C:", "root", "proc", "self", "\n", " "),
 ]
-PATHS = st.builds(
-    lambda start, names, end: start + "/".join(names) + end,
-    st.sampled_from(["", "", "", "/", "//", "./", "{root}/", "{outside}/", "/proc/self/root/", "/proc/self/cwd/"]),
-    st.lists(st.sampled_from(ODD) | st.text(max_size=8), max_size=8),
-    st.sampled_from(["", "", "", "/", "/.", "/..", "/" + "y" * 5_000]),
-)
+STARTS = ["", "", "", "/", "//", "./", "{root}/", "{outside}/", "/proc/self/root/", "/proc/self/cwd/"]
+ENDS = ["", "", "", "/", "/.", "/..", "/" + "y" * 5_000]
+
+
+def any_name(chance: Random) -> str:
+    codes = [*range(128), chance.randrange(128, 0xD800)]
+    return "".join(map(chr, chance.choices(codes, k=chance.randrange(9))))
+
+
+def any_path(seed: int) -> str:
+    """A path, always the same for a seed: to have Hypothesis draw each of its parts takes as long as all the rest."""
+    chance = Random(seed)
+    names = [chance.choice(ODD) if chance.randrange(2) else any_name(chance) for _ in range(chance.randrange(9))]
+    return chance.choice(STARTS) + "/".join(names) + chance.choice(ENDS)
+
+
 CALLS: dict[str, tuple[Tool, dict[str, Any]]] = {
     "read": (read_file, {}),
     "list": (ls, {}),
@@ -347,14 +358,14 @@ CALLS: dict[str, tuple[Tool, dict[str, Any]]] = {
 @settings(
     deadline=5_000, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(path=PATHS, call=st.sampled_from(sorted(CALLS)))
+@given(path=st.integers(0, 2**32).map(any_path), call=st.sampled_from(sorted(CALLS)))
 def test_whatever_path_a_model_gives_nothing_outside_is_read_or_changed_and_nothing_read_only_changed(
     cwd: Path, use: Use, path: str, call: str
 ) -> None:
     top = cwd.parent.parent
-    if not (cwd / ".git").exists() or written(cwd.parent):
+    if "root/job/.git" not in (before := content_of(top)) or written(before):
         plant(cwd)
-    kept = content_of(top / "outside") | content_of(cwd / ".git") | content_of(cwd / ".github" / "workflows")
+        before = content_of(top)
     path = path.replace("{root}", str(cwd.parent)).replace("{outside}", str(top / "outside"))
     said = ""
     try:
@@ -366,9 +377,11 @@ def test_whatever_path_a_model_gives_nothing_outside_is_read_or_changed_and_noth
         said = str(error).replace(repr(path), "")
     assert "outer words" not in said
     assert "deeper.txt" not in said
-    assert content_of(top / "outside") | content_of(cwd / ".git") | content_of(cwd / ".github" / "workflows") == kept
-    assert {entry.name for entry in top.iterdir()} == {"root", "outside"}
-    assert not any(name.casefold() in BUILTIN_PLACES for name in written(cwd.parent))
+    after = content_of(top)
+    for folder in ("outside", "root/job/.git", "root/job/.github/workflows"):
+        assert below(folder, after) == below(folder, before)
+    assert {path.partition("/")[0] for path in after} == {"root", "outside"}
+    assert not any(name.casefold() in BUILTIN_PLACES for name in written(after))
 
 
 def plant(cwd: Path) -> None:
@@ -393,14 +406,22 @@ def plant(cwd: Path) -> None:
 
 
 def content_of(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+    """All that lies below a folder by its path from there, and what the files hold that are no links."""
+    found: dict[str, bytes | None] = {}
+    for at, folders, files in os.walk(folder):
+        way = f"{at}/".removeprefix(f"{folder}/")
+        found |= {way + name: None for name in folders}
+        found |= {way + path.name: path.read_bytes() for name in files if not (path := Path(at, name)).is_symlink()}
+    return found
 
 
-def written(root: Path) -> list[str]:
+def below(folder: str, content: dict[str, bytes | None]) -> dict[str, bytes | None]:
+    return {path: held for path, held in content.items() if path.startswith(f"{folder}/")}
+
+
+def written(content: dict[str, bytes | None]) -> list[str]:
     """The names of files with what an example wrote, and of their folders."""
-    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
-    new = [path.relative_to(root) for path in files if b"written" in path.read_bytes()]
-    return [name for path in new for name in path.parts]
+    return [name for path, held in content.items() if held and b"written" in held for name in path.split("/")]
 
 
 def test_git_itself_takes_no_order_from_what_an_agent_wrote(cwd: Path, use: Use) -> None:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from operator import eq
 
 from ekiden.workers.tools.builtin.text_file import TextFile, lines_of
 
@@ -42,7 +43,7 @@ def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
 
 
 def _common_start(old: Sequence[str], new: Sequence[str]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    return sum(takewhile(bool, map(eq, old, new)))
 
 
 def _numbered(diff: Iterator[str], first: int) -> Iterator[str]:

@@ -27,7 +27,7 @@ def why_missing(path: str, old: str, file: TextFile) -> str:
     """Explain that ``old`` does not occur, with the lines of the file that come nearest."""
     wanted = [line.strip() for line in lines_of(old) if line.strip()]
     present = lines_of(file.printable)
-    stripped = {line.strip() for line in present}
+    stripped = set(map(str.strip, present))
     missing = next((line for line in wanted if line not in stripped), None)
     text = f"'old' does not occur in {path!r}"
     if all(_NUMBERED.match(line) for line in lines_of(old) if line.strip()) and wanted:

@@ -2,6 +2,8 @@
 
 import stat
 from bisect import bisect_left
+from functools import cache
+from itertools import accumulate
 
 from pydantic import BaseModel, Field
 
@@ -71,12 +73,8 @@ def _places(old: str, content: str) -> list[_Span]:
     and nothing else would run in the process meanwhile.
     """
     wanted, text = (one.replace("\r\n", "\n") for one in (old, content))
-    starts: list[int] = []
-    at = text.find(wanted)
-    while at >= 0 and len(starts) <= _MAX_PLACES:
-        starts.append(at)
-        at = text.find(wanted, at + len(wanted))
-    spans = [(start, start + len(wanted)) for start in starts]
+    *before, _ = text.split(wanted, _MAX_PLACES + 1)
+    spans = [(end - len(wanted), end) for end in accumulate(len(piece) + len(wanted) for piece in before)]
     if len(text) == len(content):
         return spans
     ends = _wide_line_ends(content)
@@ -96,9 +94,10 @@ def _wide_line_ends(content: str) -> list[int]:
 def _replaced(content: str, spans: list[_Span], new: str) -> str:
     """Put ``new`` at the ``spans``, with the line ends of what stands there, or else those of the file."""
     default, text = line_end(content), new.replace("\r\n", "\n")
+    put = cache(lambda old: text.replace("\n", line_end(old, default)))
     pieces, last = [], 0
     for start, end in spans:
-        pieces += [content[last:start], text.replace("\n", line_end(content[start:end], default))]
+        pieces += [content[last:start], put(content[start:end])]
         last = end
     return "".join([*pieces, content[last:]])
 

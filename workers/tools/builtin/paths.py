@@ -262,10 +262,11 @@ def _ways(place: Place, project: Path, context: ToolContext) -> Iterator[Path]:
 def _nearest(place: Place, context: ToolContext) -> str:
     """Say which existing files and folders have a name like that of ``place``."""
     here = place_of(".", context)
-    found: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[Path, None]] = {}
     for file in islice(files_under(here), _MAX_CANDIDATES):
         for entry in (Path(file.path), *Path(file.path).parents):
-            found.setdefault(entry.name.casefold(), {})[shown(here.real / entry, context)] = None
+            found.setdefault(entry.name.casefold(), {})[entry] = None
     close = nearest(place.real.name.casefold(), found, cpu_s=1.0)
-    near = [name for match in close for name in found[match]][:5]
+    entries = islice((entry for match in close for entry in found[match]), 5)
+    near = [shown(here.real / entry, context) for entry in entries]
     return f"; near names: {', '.join(near)}" if near else "; list a folder with ls, or search with glob"

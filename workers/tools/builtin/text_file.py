@@ -100,7 +100,7 @@ def write_text(place: Place, text: TextFile, context: ToolContext) -> None:
 
 def lines_of(content: str) -> list[str]:
     r"""Split at ``\n`` only, as editors count, and remove the line ends; a final one leaves an empty line."""
-    return [line.removesuffix("\r") for line in content.split("\n")]
+    return content.removesuffix("\r").replace("\r\n", "\n").split("\n")
 
 
 def line_end(content: str, default: str = "\n") -> str:

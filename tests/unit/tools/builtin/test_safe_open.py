@@ -1,19 +1,23 @@
 """Opening below a folder: no link is followed, whenever it came there."""
 
-import ctypes
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ekiden.shared.errors import ToolError
+from ekiden.workers.tools.builtin import safe_open
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
 from ekiden.workers.tools.builtin.safe_open import folder_below, folder_held, made_folder, open_regular, put, read_all
@@ -22,8 +26,8 @@ from tests.unit.tools.conftest import Use
 
 pytestmark = pytest.mark.usefixtures("way")
 
-SECONDS = 0.5
-"""That one race may take."""
+RENAME = os.rename
+"""Not watched."""
 
 
 @pytest.fixture
@@ -100,30 +104,34 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(cwd: Path, use: Use) -> N
     assert stat.S_ISFIFO((cwd / "pipe").lstat().st_mode)
 
 
-@contextmanager
-def swapping(folder: Path, outside: Path) -> Iterator[None]:
-    """Let a thread put a link to the ``outside`` in the place of ``folder``, and back, all the time."""
-    ends = threading.Event()
-    link = folder.with_name("link")
-    link.symlink_to(outside)
-    exchange = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if exchange is None:
-        pytest.skip("this system cannot exchange two names at once")
-    here, at_once = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+@dataclass
+class Swapper:
+    """Exchanges a folder and a link at given moments: before calls that could tell the one from the other."""
 
-    def swap() -> None:
-        while not ends.is_set():
-            assert exchange(here, os.fsencode(folder), here, os.fsencode(link), at_once) == 0
+    folder: Path
+    link: Path
+    moments: Container[int]
+    calls: int = 0
 
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        thread.join()
-        if folder.is_symlink():
-            assert exchange(here, os.fsencode(folder), here, os.fsencode(link), at_once) == 0
+    def watch(self, patch: pytest.MonkeyPatch) -> "Swapper":
+        """Stand before each such call of this process."""
+        for name in ("lstat", "stat", "readlink", "open", "scandir", "listdir", "mkdir", "rename", "unlink"):
+            patch.setattr(os, name, partial(self._call, getattr(os, name)))
+        patch.setattr(safe_open, "_openat2", partial(self._call, safe_open._openat2))
+        return self
+
+    def _call(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        if self.folder.name in str(args) or real.__name__ in ("scandir", "listdir"):  # all else finds neither
+            if self.calls in self.moments:
+                swap(self.folder, self.link)
+            self.calls += 1
+        return real(*args, **named)
+
+
+def swap(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    for path, name in ((one, aside), (other, one), (aside, other)):
+        RENAME(path, name)
 
 
 def reads(use: Use) -> str:
@@ -139,7 +147,7 @@ def finds(use: Use) -> str:
 
 
 def edits(use: Use) -> str:
-    return use(edit_file, path="swapped/secret.txt", old="public", new="public")
+    return use(edit_file, path="swapped/secret.txt", old="c", new="C")
 
 
 def creates(use: Use) -> str:
@@ -150,28 +158,30 @@ def creates(use: Use) -> str:
 def test_who_swaps_a_folder_for_a_link_gets_nothing_of_the_outside(
     act: Callable[[Use], str], cwd: Path, outside: Path, use: Use
 ) -> None:
-    inside = cwd / "swapped"
-    inside.mkdir()
-    (inside / "secret.txt").write_text("public")
+    """Whenever somebody does: at each moment that could matter, for as long as they like."""
     (outside / "planted.txt").write_text("a secret, too")
     before = {path.name: path.read_bytes() for path in outside.iterdir()}
-    done = 0
-    ends = threading.Event()
-    timer = threading.Timer(SECONDS, ends.set)
-    timer.start()
-    with swapping(inside, outside):
-        while not ends.is_set():
-            with suppress(ToolError):
+    (cwd / "link").symlink_to(outside)
+
+    def calls_of(act: Callable[[Use], str], moments: Container[int]) -> int:
+        """Act on a new folder that is swapped at these moments; return how many there were."""
+        shutil.rmtree(cwd / "swapped", ignore_errors=True)
+        (cwd / "swapped").mkdir()
+        (cwd / "swapped" / "secret.txt").write_text("public")
+        with pytest.MonkeyPatch.context() as patch:
+            swapper = Swapper(cwd / "swapped", cwd / "link", moments).watch(patch)
+            with suppress(ToolError) if moments else nullcontext():
                 said = act(use)
-                done += 1
-                assert "planted" not in said
-                assert "\tsecret" not in said
-                assert ":secret" not in said
-    timer.join()
-    assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
-    assert done or act is edits or act(use), (
-        "where nobody swaps, nothing is refused: a chance that never came shows nothing"
-    )
+                assert not any(word in said for word in ("planted", "\tsecret", ":secret", "-secret"))
+        if (cwd / "swapped").is_symlink():
+            swap(cwd / "swapped", cwd / "link")
+        assert {path.name: path.read_bytes() for path in outside.iterdir()} == before, moments
+        return swapper.calls
+
+    moments = range(calls_of(act, ()) + 1)
+    assert len(moments) > 5
+    for from_then_to_then in combinations(moments, 2):
+        calls_of(act, from_then_to_then)
 
 
 def test_a_system_that_forbids_openat2_is_one_without_it() -> None:

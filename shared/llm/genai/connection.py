@@ -1,8 +1,7 @@
 """One google-genai client and the calls made through it."""
 
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 
-import httpx2
 from google.genai import types
 
 from ekiden.shared.errors import RequestRefused
@@ -13,6 +12,7 @@ from ekiden.shared.llm.genai.failures import translated
 from ekiden.shared.llm.genai.making import new_client
 from ekiden.shared.llm.genai.replies import ReplyReader
 from ekiden.shared.llm.schema import WireNames
+from ekiden.shared.llm.wire_clients import translating
 
 __all__ = ["Connection"]
 
@@ -27,39 +27,30 @@ class Connection:
     """
 
     def __init__(self, access: GeminiAccess) -> None:
-        options = types.HttpOptions(
-            base_url=access.base_url,
+        self._client = new_client(
+            access,
             api_version=None if access.is_vertex else _API_VERSION,
             retry_options=types.HttpRetryOptions(attempts=1),  # ours honours RetryInfo; unset, aiohttp retries hidden
-            async_client_args={"limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100)},
         )
-        self._client = new_client(access, options)
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ReplyReader:
         """Make one call: streamed if somebody listens, whole if not; the reading is the same."""
         taken = {call.id for message in request.messages for call in message.calls}
         reading = ReplyReader(WireNames(tool.name for tool in request.tools), taken, request.prompt_id)
-        try:
-            if on_delta is None:
-                await self._read_whole(request, reading)
-            else:
-                await self._read_stream(request, reading, on_delta)
-        except RecursionError:  # Python's reader of JSON gives up where lists and objects nest too deep
-            reading.reason, reading.message = "MALFORMED_FUNCTION_CALL", "its arguments nest too deep"
-        except Exception as error:
-            if (failure := translated(error, request.model)) is None:
-                raise
-            raise failure from error
+        with _failures(request.model):
+            try:
+                if on_delta is None:
+                    await self._read_whole(request, reading)
+                else:
+                    await self._read_stream(request, reading, on_delta)
+            except RecursionError:  # Python's reader of JSON gives up where lists and objects nest too deep
+                reading.reason, reading.message = "MALFORMED_FUNCTION_CALL", "its arguments nest too deep"
         return reading
 
     async def model_names(self) -> list[str]:
         """Return the models that this key may ask for text, by name."""
-        try:
+        with _failures("*"):
             models = [model async for model in await self._client.aio.models.list()]
-        except Exception as error:
-            if (failure := translated(error, "*")) is None:
-                raise
-            raise failure from error
         names = [(model.name or "").rpartition("/")[2] for model in models if _answers(model)]
         return sorted(name for name in names if name)
 
@@ -82,6 +73,10 @@ class Connection:
             async for chunk in chunks:
                 for delta in reading.add(chunk):
                     on_delta(delta)
+
+
+def _failures(model: str) -> AbstractContextManager[None]:
+    return translating(lambda error: translated(error, model))
 
 
 def _said(request: ModelRequest) -> list[types.ContentUnion]:

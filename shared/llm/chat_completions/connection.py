@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, aclosing
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from ekiden.shared.errors import RequestRefused
 from ekiden.shared.llm.access import KeyAccess
@@ -70,8 +70,14 @@ class Connection:
             is_streamed=on_delta is not None,
             with_temperature=with_temperature,
         )
-        completions = self._clients.of_this_loop().chat.completions
-        answer: Any = await completions.create(**arguments, extra_headers=self._headers)
+        answer: Any = await self._clients.of_this_loop().post(  # its chat.completions.create() walks all of it first,
+            "/chat/completions",  # which takes 85 ms for 450 messages: as long as that no other leg would go on
+            body=arguments,
+            options={"headers": self._headers},
+            cast_to=ChatCompletion,
+            stream=on_delta is not None,
+            stream_cls=openai.AsyncStream[ChatCompletionChunk],
+        )
         if on_delta is None:
             if not isinstance(answer, ChatCompletion):  # the client takes any page with status 200 for an answer
                 raise no_completion(self._access)

@@ -7,7 +7,7 @@ from google.genai import types
 from ekiden.shared.errors import RequestRefused
 from ekiden.shared.llm.base import ModelRequest, OnDelta
 from ekiden.shared.llm.genai.access import GeminiAccess
-from ekiden.shared.llm.genai.contents import config_of, contents_of
+from ekiden.shared.llm.genai.contents import body_of
 from ekiden.shared.llm.genai.failures import translated
 from ekiden.shared.llm.genai.making import new_client
 from ekiden.shared.llm.genai.replies import ReplyReader
@@ -18,6 +18,9 @@ __all__ = ["Connection"]
 
 _API_VERSION = "v1beta"
 """Of AI Studio: thought signatures and JSON Schemas are not in v1. Vertex has the client's own default."""
+
+_CONTENTS = "-"
+"""In place of the conversation, which goes as it is."""
 
 
 class Connection:
@@ -60,14 +63,14 @@ class Connection:
 
     async def _read_whole(self, request: ModelRequest, reading: ReplyReader) -> None:
         whole = await self._client.aio.models.generate_content(
-            model=request.model, contents=_said(request), config=config_of(request)
+            model=request.model, contents=_CONTENTS, config=_config(request)
         )
         for _ in reading.add(whole):
             pass
 
     async def _read_stream(self, request: ModelRequest, reading: ReplyReader, on_delta: OnDelta) -> None:
         stream = await self._client.aio.models.generate_content_stream(
-            model=request.model, contents=_said(request), config=config_of(request)
+            model=request.model, contents=_CONTENTS, config=_config(request)
         )
         async with aclosing(stream) as chunks:  # type: ignore[type-var]  # a generator, declared as an iterator
             async for chunk in chunks:
@@ -75,15 +78,25 @@ class Connection:
                     on_delta(delta)
 
 
+def _config(request: ModelRequest) -> types.GenerateContentConfigDict:
+    """Return the request as a body of its own, and switch off what the client would do by itself.
+
+    Given the conversation, it made models of it, then dictionaries: 180 ms for 450 messages, in which no leg goes on.
+
+    Raises ``RequestRefused`` for an empty one, as Gemini would.
+    """
+    body = body_of(request)
+    if not body["contents"]:
+        raise RequestRefused(f"Nothing to ask model {request.model!r}: no message has any text")
+    return {
+        "http_options": {"extra_body": body},
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+    }
+
+
 def _failures(model: str) -> AbstractContextManager[None]:
     return translating(lambda error: translated(error, model))
-
-
-def _said(request: ModelRequest) -> list[types.ContentUnion]:
-    """Return the conversation. Raises ``RequestRefused`` for an empty one, as Gemini would."""
-    if not (contents := contents_of(request)):
-        raise RequestRefused(f"Nothing to ask model {request.model!r}: no message has any text")
-    return contents
 
 
 def _answers(model: types.Model) -> bool:

@@ -329,8 +329,7 @@ def test_lists_the_models_of_the_provider(world: World) -> None:
 def test_a_redirect_is_not_followed(world: World) -> None:
     """What was said, and the key of those who have it in a header of their own, would go wherever a server says."""
     with world.wire.serve() as other:
-        moved = {"raw": "{}", "status": 307, "type": "application/json", "location": other.url}
-        world.rule("^go", moved)
+        world.rule("^go", {"raw": "{}", "status": 307, "location": other.url})
         with pytest.raises(ModelError, match=world.wire.address):
             world.ask("go")
         assert other.requests == []

@@ -20,7 +20,19 @@ from tests.doubles.anthropic_server import AnthropicServer
 from tests.doubles.gemini.server import GeminiServer
 from tests.doubles.openai_server import OpenAIServer
 
-__all__ = ["ANTHROPIC", "GEMINI", "OPENAI", "WEATHER", "WIRES", "Wire", "World", "asked", "result", "results_for"]
+__all__ = [
+    "ANTHROPIC",
+    "GEMINI",
+    "OPENAI",
+    "WEATHER",
+    "WIRES",
+    "Wire",
+    "World",
+    "asked",
+    "await_requests",
+    "result",
+    "results_for",
+]
 
 PATIENCE_S = 20.0
 KEY = "secret-test-key"
@@ -80,10 +92,7 @@ class World:
 
     def await_request(self) -> None:
         """Return when the double has a request."""
-        ends = time.monotonic() + PATIENCE_S
-        while not self.server.requests:
-            assert time.monotonic() < ends, "nobody asks"
-            time.sleep(0.01)
+        await_requests(self.server, 1)
 
     @property
     def sent(self) -> dict[str, Any]:
@@ -103,6 +112,14 @@ class World:
         for delta in self.deltas:
             text = "" if delta.restart else text if delta.thought else text + delta.text
         return text
+
+
+def await_requests(server: Any, number: int) -> None:
+    """Return when the double has so many requests."""
+    ends = time.monotonic() + PATIENCE_S
+    while len(server.requests) < number:
+        assert time.monotonic() < ends, "nobody asks"
+        time.sleep(0.001)
 
 
 def asked(*messages: Message | str, model: str = "gemini-2.5-flash", **more: Any) -> ModelRequest:

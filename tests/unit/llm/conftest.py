@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.doubles.clocks import Passing
 from tests.doubles.gemini.fixture import gemini  # noqa: F401 (a fixture is found by its name here)
 from tests.unit.llm.wires import WIRES, Wire, World
 
@@ -47,3 +48,10 @@ def worlds() -> Iterator[Worlds]:
 def world(request: pytest.FixtureRequest, worlds: Worlds) -> World:
     """Every adapter, one after the other: what holds of one holds of all."""
     return worlds.of(request.param)
+
+
+@pytest.fixture
+def waits_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the double lets one wait for goes by at once."""
+    passing, loop = Passing(monkeypatch), world.runner.get_loop()
+    monkeypatch.setattr(world.server, "wait", lambda seconds: passing.pass_for(loop, seconds))

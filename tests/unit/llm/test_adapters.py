@@ -226,6 +226,7 @@ def test_a_stream_that_breaks_is_unavailable_after_what_it_showed(world: World, 
 
 
 @BOTH
+@pytest.mark.usefixtures("waits_pass")
 def test_a_model_that_hangs_is_given_up_at_our_own_deadline(world: World, stream: bool) -> None:
     world.timeout_s = 0.3
     world.rule("^go", {"hang": 30, "text": "late"})
@@ -233,11 +234,14 @@ def test_a_model_that_hangs_is_given_up_at_our_own_deadline(world: World, stream
         world.ask("go", stream=stream)
 
 
+@pytest.mark.usefixtures("waits_pass")
 def test_a_slow_first_word_is_waited_for(world: World) -> None:
-    world.rule("^go", {"hang": 0.3, "text": "late"})
+    world.timeout_s = 60.0
+    world.rule("^go", {"hang": 59.0, "text": "late"})
     assert world.ask("go", stream=True).message.text == "late"
 
 
+@pytest.mark.usefixtures("waits_pass")
 def test_a_stream_that_drips_does_not_outlive_the_deadline(world: World) -> None:
     world.timeout_s = 1.0
     world.rule("^go", {"text": ["drip "] * 1_000, "chunk_delay": 0.1})
@@ -263,6 +267,7 @@ def test_a_cancelled_call_ends_within_a_second(world: World, stream: bool) -> No
     assert world.runner.run(cancelled()) < 1.0
 
 
+@pytest.mark.usefixtures("waits_pass")
 def test_a_deadline_of_the_caller_is_not_taken_for_ours(world: World) -> None:
     world.rule("^go", {"hang": 30})
 
@@ -337,7 +342,7 @@ def test_a_redirect_is_not_followed(world: World) -> None:
 
 def functions_called(act: Callable[[], object]) -> int:
     """How many functions this thread calls meanwhile: time says little on a machine that others use."""
-    called = 0
+    called, before = 0, sys.getprofile()
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal called
@@ -347,7 +352,7 @@ def functions_called(act: Callable[[], object]) -> int:
     try:
         act()
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return called
 
 
@@ -380,11 +385,26 @@ def test_clients_of_a_process_read_the_certificates_once(wire: Wire, monkeypatch
         asyncio.run(ask())
 
 
-def test_clients_are_loaded_by_the_first_call_only() -> None:
+@pytest.fixture(scope="module")
+def loaded() -> list[str]:
+    """Which clients a process has loaded that asks nobody: with every adapter made, then with a model chosen."""
     code = (
-        "import sys; from tests.unit.llm.wires import WIRES\n"
+        "import sys, ekiden.shared.llm.making as m; from tests.unit.llm.wires import WIRES\n"
+        "clients = 'google.genai', 'openai', 'anthropic', 'httpx2'\n"
+        "def tell(): print([name for name in clients if name in sys.modules])\n"
         "for wire in WIRES: wire.adapter('http://127.0.0.1:9')\n"
-        "print([name for name in ('google.genai', 'openai', 'anthropic', 'httpx2') if name in sys.modules])"
+        "tell()\n"
+        "models = m.Models(m.ModelValues(), {'GEMINI_API_KEY': 'k'})\n"
+        "models.model(models.choose(None))\n"
+        "tell()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    return done.stdout.splitlines()
+
+
+def test_clients_are_loaded_by_the_first_call_only(loaded: list[str]) -> None:
+    assert loaded[0] == "[]"
+
+
+def test_the_client_of_a_model_that_is_chosen_is_loaded_by_its_first_call_only(loaded: list[str]) -> None:
+    assert loaded[1] == "[]"

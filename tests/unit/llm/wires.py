@@ -90,6 +90,18 @@ class World:
         listener = self.deltas.append if stream else None
         return self.runner.run(model.reply(asked(*messages, **{"model": self.wire.model, **request}), listener))
 
+    def ask_at_once(self, number: int, text: str, **request: Any) -> list[ModelReply]:
+        """Ask so many times; the double lets all wait (``hang``) until it has them."""
+
+        async def replies() -> list[ModelReply]:
+            one = asked(text, **{"model": self.wire.model, **request})
+            asking = [asyncio.create_task(self.model.reply(one)) for _ in range(number)]
+            await asyncio.to_thread(await_requests, self.server, number)
+            self.server.release()
+            return await asyncio.gather(*asking)
+
+        return self.runner.run(replies())
+
     def await_request(self) -> None:
         """Return when the double has a request."""
         await_requests(self.server, 1)

@@ -9,7 +9,7 @@ from ekiden.shared.errors import ConfigurationError, MissingModel, ModelError
 from ekiden.shared.llm.gemini import GeminiModel
 from ekiden.shared.llm.genai.access import GeminiAccess
 from tests.unit.llm.gemini.conftest import access_to
-from tests.unit.llm.wires import World, asked, await_requests
+from tests.unit.llm.wires import World, asked
 
 TOKEN = Credentials(token="t")  # type: ignore[no-untyped-call]  # google-auth has no types here
 
@@ -149,22 +149,10 @@ def test_speaks_to_ai_studio_and_to_vertex(world: World, access: GeminiAccess, p
     assert world.server.requests[-1].path == path
 
 
+@pytest.mark.usefixtures("own_model")
 def test_more_calls_are_under_way_at_once_than_a_usual_pool_has_connections(world: World) -> None:
-    number = 101
     world.rule("^go", {"hang": 600, "text": "done"})
-
-    async def calls() -> list[str]:
-        model = GeminiModel(access_to(world))
-        replies = asyncio.gather(*(model.reply(asked("go")) for _ in range(number)))
-        try:
-            await asyncio.to_thread(await_requests, world.server, number)
-            world.server.release()
-            return [reply.message.text for reply in await replies]
-        finally:
-            replies.cancel()
-            await model.aclose()
-
-    assert asyncio.run(calls()) == ["done"] * number
+    assert [reply.message.text for reply in world.ask_at_once(101, "go")] == ["done"] * 101
 
 
 def test_one_model_serves_several_event_loops(world: World) -> None:

@@ -12,7 +12,8 @@ import re
 import uuid
 from collections.abc import Iterator
 
-from tests.doubles.openai_server import JSON, Handler, OpenAIServer, Refusal, Request
+from tests.doubles.http_server import JSON
+from tests.doubles.openai_server import Handler, OpenAIServer, Refusal, Request
 
 __all__ = ["MODELS", "AnthropicServer"]
 
@@ -81,9 +82,9 @@ class _Handler(Handler):
         return {"data": listed, "has_more": False, "first_id": None, "last_id": None}
 
     def _answer(self, body: JSON) -> None:
-        double = self.server.double
+        double = self.double
         if self.path != "/v1/messages":
-            self._send(404, b"<html>not found</html>")
+            self.send(404, b"<html>not found</html>")
             return
         try:
             key = self.headers.get("x-api-key") or ""
@@ -93,11 +94,11 @@ class _Handler(Handler):
                 raise Refusal(404, f"model: {body['model']}")
             _check(body)
             reply = double.choose(Request(body, {name.lower(): value for name, value in self.headers.items()}))
-            double.closing.wait(reply.get("hang", 0))
+            double.wait(reply.get("hang", 0))
             self._reply(body, reply)
         except Refusal as refusal:
             kind = refusal.body["error"].get("code") or ""
-            self._send(refusal.status, _error(refusal.status, str(refusal), kind), refusal.headers)
+            self.send(refusal.status, _error(refusal.status, str(refusal), kind), refusal.headers)
 
     def _stream(self, body: JSON, reply: JSON) -> None:
         self.begin_stream()
@@ -108,11 +109,11 @@ class _Handler(Handler):
         for event in _events(reply):
             written += len(json.dumps(event)) // 8
             is_text = event.get("delta", {}).get("type") == "text_delta"
-            self.server.double.closing.wait(reply.get("chunk_delay", 0) if is_text and texts else 0)
+            self.double.wait(reply.get("chunk_delay", 0) if is_text and texts else 0)
             self._event(event)
             texts += is_text
             if is_text and reply.get("cut_after") == texts - 1:
-                self._drop()
+                self.drop()
                 return
         if error := reply.get("stream_error"):
             self._event(_error(200, "it is too much", error))
@@ -123,7 +124,7 @@ class _Handler(Handler):
         self.end_stream()
 
     def _event(self, value: JSON) -> None:
-        self._data(f"event: {value['type']}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode())
+        self.stream(f"event: {value['type']}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode())
 
 
 def _events(reply: JSON) -> Iterator[JSON]:

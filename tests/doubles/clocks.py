@@ -4,6 +4,8 @@
 whole server sees another time, by the library of ``libfaketime`` in its process. ``Passing``: time goes by in here.
 """
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -59,6 +61,13 @@ class Passing:
     def pass_(self, seconds: float) -> None:
         """Let so much time go by."""
         self._ahead_s += seconds
+
+    def pass_for(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Let it go by for a loop of another thread, and return when that has seen what is late by then."""
+        seen = threading.Event()
+        self.pass_(seconds)
+        loop.call_soon_threadsafe(seen.set)
+        seen.wait(_MOMENT_S)
 
 
 class ServerClock:

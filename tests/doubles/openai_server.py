@@ -19,17 +19,15 @@ Its embeddings are of the text alone; where ``embedding_reply`` is set, that ans
 import hashlib
 import json
 import re
-import socket
-import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
+
+from tests.doubles.http_server import JSON, HttpDouble, HttpHandler
 
 __all__ = ["JSON", "MODELS", "Handler", "OpenAIServer", "Refusal", "Request"]
 
-JSON = dict[str, Any]
 EMBEDDING_MODELS = ("text-embedding-3-small", "nomic-embed-text")
 MODELS = ("qwen3", "gpt-5-mini", "deepseek-reasoner")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -53,42 +51,25 @@ class Refusal(Exception):
         self.body = {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None} | more}
 
 
-class OpenAIServer:
+class OpenAIServer(HttpDouble):
     """Serves from a thread while it is entered. ``keys``: the ones that are valid; None: every one is, none as well."""
 
     def __init__(self, *rules: JSON, keys: set[str] | None = None, handler: "type[Handler] | None" = None) -> None:
-        self.requests: list[Request] = []
+        super().__init__(handler or Handler)
+        self.url += "/v1"
         self.keys = keys
         self.embedding_reply: JSON | None = None
-        self.closing = threading.Event()
         self._rules = [dict(rule) for rule in rules]
-        self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", 0), handler or Handler)
-        self._http.double = self
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
 
     def add(self, *rules: JSON) -> None:
         with self._lock:
             self._rules += [dict(rule) for rule in rules]
 
     def reset(self) -> None:
+        super().reset()
         with self._lock:
             self._rules.clear()
-            self.requests.clear()
-            self.keys = self.embedding_reply = None
-
-    def record(self, request: Request) -> None:
-        with self._lock:
-            self.requests.append(request)
+        self.keys = self.embedding_reply = None
 
     def choose(self, request: Request) -> JSON:
         """Record the request; return the reply of the first rule that fits."""
@@ -215,65 +196,44 @@ def _deltas(reply: JSON) -> Iterator[JSON]:
             yield {"tool_calls": [{"index": at, "function": {"arguments": cut}}]}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 256
-    double: OpenAIServer
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: callers that go away are part of the play."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 65536
-
-    def do_GET(self) -> None:
-        self._send(200, self.models() if self.path.partition("?")[0] == "/v1/models" else {})
+class Handler(HttpHandler):
+    def get(self) -> None:
+        self.send(200, self.models() if self.path.partition("?")[0] == "/v1/models" else {})
 
     def models(self) -> JSON:
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": "tests"} for name in MODELS]
         return {"object": "list", "data": listed}
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+    def post(self, body: bytes) -> None:
         try:
-            self._answer(body)
+            self._answer(json.loads(body))
         except Refusal as refusal:
-            self._send(refusal.status, refusal.body, refusal.headers)
-        except ConnectionError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it)
-        """Stay silent."""
+            self.send(refusal.status, refusal.body, refusal.headers)
 
     def _answer(self, body: JSON) -> None:
-        double = self.server.double
+        double = self.double
         if self.path == "/v1/embeddings":
             self._embed(body)
             return
         if self.path != "/v1/chat/completions":
-            self._send(404, b"<html>not found</html>")
+            self.send(404, b"<html>not found</html>")
             return
         self._check_key()
         if body["model"] not in MODELS:
             raise Refusal(404, f"The model `{body['model']}` does not exist", code="model_not_found")
         _check(body)
         reply = double.choose(Request(body, {name.lower(): value for name, value in self.headers.items()}))
-        double.closing.wait(reply.get("hang", 0))
+        double.wait(reply.get("hang", 0))
         self._reply(body, reply)
 
     def _check_key(self) -> None:
-        key, keys = (self.headers.get("authorization") or "").removeprefix("Bearer "), self.server.double.keys
+        key, keys = (self.headers.get("authorization") or "").removeprefix("Bearer "), self.double.keys
         if keys is not None and key not in keys:
             raise Refusal(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
 
     def _embed(self, body: JSON) -> None:
         """Answer with vectors that depend on the text alone, or as ``embedding_reply`` says."""
-        double = self.server.double
+        double = self.double
         self._check_key()
         double.record(Request(body, {name.lower(): value for name, value in self.headers.items()}))
         if double.embedding_reply is not None:
@@ -289,13 +249,13 @@ class Handler(BaseHTTPRequestHandler):
         ]
         data = [{"object": "embedding", "index": place, "embedding": one} for place, one in enumerate(vectors)]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
-        self._send(200, {"object": "list", "data": data[::-1], "model": body["model"], "usage": usage})
+        self.send(200, {"object": "list", "data": data[::-1], "model": body["model"], "usage": usage})
 
     def _reply(self, body: JSON, reply: JSON) -> None:
         if reply.get("disconnect"):
-            self._drop()
+            self.drop()
         elif "raw" in reply:
-            self._send(
+            self.send(
                 reply.get("status", 200),
                 reply["raw"].encode(),
                 {"content-type": reply.get("type", "text/html"), "location": reply.get("location", "")},
@@ -310,16 +270,16 @@ class Handler(BaseHTTPRequestHandler):
         else:
             choice = {"index": 0, "message": _message(reply), "finish_reason": _finish(reply)}
             usage = {} if reply.get("no_usage") else {"usage": _usage(body, reply)}
-            self._send(200, _head(body, reply, "chat.completion") | {"choices": [choice]} | usage)
+            self.send(200, _head(body, reply, "chat.completion") | {"choices": [choice]} | usage)
 
     def _stream(self, body: JSON, reply: JSON) -> None:
         self.begin_stream()
         head = _head(body, reply, "chat.completion.chunk")
         for number, delta in enumerate(_deltas(reply)):
-            self.server.double.closing.wait(reply.get("chunk_delay", 0) if number else 0)
+            self.double.wait(reply.get("chunk_delay", 0) if number else 0)
             self._event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
             if reply.get("cut_after") == number:
-                self._drop()
+                self.drop()
                 return
         if error := reply.get("stream_error"):
             self._event({"error": {"message": error, "type": "server_error", "code": None}})
@@ -327,39 +287,11 @@ class Handler(BaseHTTPRequestHandler):
             self._event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
             if (body.get("stream_options") or {}).get("include_usage") and not reply.get("no_usage"):
                 self._event(head | {"choices": [], "usage": _usage(body, reply)})
-            self._data(b"data: [DONE]\n\n")
+            self.stream(b"data: [DONE]\n\n")
         self.end_stream()
 
-    def begin_stream(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-
-    def end_stream(self) -> None:
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
-
     def _event(self, value: JSON) -> None:
-        self._data(b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n")
-
-    def _data(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.flush()
-
-    def _send(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
-        data = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
-        kind = "text/html" if isinstance(value, bytes) else "application/json"
-        self.send_response(status)
-        for name, text in ({"content-type": kind, "content-length": str(len(data))} | (headers or {})).items():
-            self.send_header(name, text)
-        self.end_headers()
-        self.wfile.write(data)
-        self.wfile.flush()
-
-    def _drop(self) -> None:
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
+        self.stream(b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n")
 
 
 def _head(body: JSON, reply: JSON, kind: str) -> JSON:

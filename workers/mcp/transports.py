@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.mcp.entries import ServerEntry
+from ekiden.shared.tls import tls_context
 from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.stdio import MAX_LINE, LastWords, stdio
 
@@ -71,7 +72,7 @@ async def _opened(
         return
     timeout = httpx2.Timeout(_CONNECT_S, read=_READ_S)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, verify=tls_context()) as client,
         streamable_http_client(entry.address, http_client=client) as streams,
     ):
         yield streams

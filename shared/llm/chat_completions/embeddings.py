@@ -8,6 +8,7 @@ from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.access import KeyAccess
 from ekiden.shared.llm.chat_completions.connection import without_others
 from ekiden.shared.llm.chat_completions.failures import translated
+from ekiden.shared.llm.wire_clients import http_options, translating
 
 __all__ = ["OpenAIEmbeddings"]
 
@@ -25,7 +26,7 @@ class OpenAIEmbeddings:
             base_url=access.base_url,
             max_retries=_RETRIES,
             timeout=timeout_s,
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),  # notes would go wherever the server says
+            http_client=openai.DefaultHttpxClient(**http_options()),
         )
 
     def close(self) -> None:
@@ -34,7 +35,7 @@ class OpenAIEmbeddings:
 
     def embed(self, model: str, texts: Sequence[str], dimension: int | None) -> list[list[float]]:
         """Return a vector for each text. Raises ``ModelError``."""
-        try:
+        with translating(lambda error: translated(error, self._access, model)):
             answer = self._client.embeddings.create(
                 model=self._access.bare(model),
                 input=list(texts),
@@ -42,10 +43,6 @@ class OpenAIEmbeddings:
                 encoding_format="float",  # which servers speak that know no other
                 extra_headers=self._headers,
             )
-        except Exception as error:
-            if (failure := translated(error, self._access, model)) is None:
-                raise
-            raise failure from error
         try:
             return [one.embedding for one in sorted(answer.data, key=lambda one: one.index)]
         except (AttributeError, TypeError):  # the client checks nothing

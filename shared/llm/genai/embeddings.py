@@ -7,6 +7,7 @@ from google.genai import types
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.genai.failures import translated
 from ekiden.shared.llm.genai.making import new_client
+from ekiden.shared.llm.wire_clients import translating
 
 __all__ = ["GeminiEmbeddings"]
 
@@ -17,12 +18,11 @@ class GeminiEmbeddings:
     """Makes vectors; safe to call from several threads. The client tries again by itself."""
 
     def __init__(self, access: GeminiAccess, timeout_s: float) -> None:
-        options = types.HttpOptions(
-            base_url=access.base_url,
+        self._client = new_client(
+            access,
             timeout=round(timeout_s * 1000),
             retry_options=types.HttpRetryOptions(attempts=_ATTEMPTS, initial_delay=0.2, max_delay=2.0),
         )
-        self._client = new_client(access, options)
 
     def close(self) -> None:
         """Close the connections."""
@@ -30,14 +30,10 @@ class GeminiEmbeddings:
 
     def embed(self, model: str, texts: Sequence[str], dimension: int | None) -> list[list[float]]:
         """Return a vector for each text. Raises ``ModelError``."""
-        try:
+        with translating(lambda error: translated(error, model)):
             answer = self._client.models.embed_content(
                 model=model,
                 contents=list(texts),
                 config=types.EmbedContentConfig(output_dimensionality=dimension),
             )
-        except Exception as error:
-            if (failure := translated(error, model)) is None:
-                raise
-            raise failure from error
         return [list(one.values or ()) for one in answer.embeddings or ()]

@@ -1,28 +1,38 @@
 """How a google-genai client is made."""
 
+from typing import Any
+
 from google import genai
 from google.genai import types
 
-from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.genai.access import GeminiAccess
 from ekiden.shared.llm.genai.failures import translated
+from ekiden.shared.llm.wire_clients import http_options, not_made, translating
 
 __all__ = ["new_client"]
 
 
-def new_client(access: GeminiAccess, options: types.HttpOptions) -> genai.Client:
-    """Return a client with this access. Raises ``ModelError`` where this environment does not let one be made."""
-    try:
+def new_client(access: GeminiAccess, **options: Any) -> genai.Client:
+    """Return a client with this access and these ``HttpOptions``.
+
+    Raises ``ModelError`` where this environment does not let one be made.
+    """
+    with translating(lambda error: translated(error, "*") or not_made("Gemini", error)):
         return genai.Client(
             vertexai=access.is_vertex,
             api_key=access.api_key,
             project=access.project,
             location=access.location,
             credentials=access.credentials,
-            http_options=options,
+            http_options=types.HttpOptions(base_url=access.base_url, **_http_of(access), **options),
         )
-    except Exception as error:  # it reads the environment, and tells of it in every way that there is
-        raise translated(error, "*") or ModelError(
-            f"Gemini's client cannot be made in this environment ({type(error).__name__}): check HTTP_PROXY, "
-            "HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE"
-        ) from error
+
+
+def _http_of(access: GeminiAccess) -> dict[str, Any]:
+    """Return how it speaks HTTP. On Vertex it looks for a certificate of ours itself, if it is given no context."""
+    http = http_options()
+    if access.is_vertex:
+        del http["verify"]
+        return {"async_client_args": http}
+    http["ssl"] = http["verify"]  # of its web sockets, which it prepares in any case
+    return {"client_args": http, "async_client_args": http}

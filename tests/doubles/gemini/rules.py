@@ -12,7 +12,7 @@ Replies:
     {"block": "PROHIBITED_CONTENT"}   {"safety": true}
     {"error": 429, "retry_delay": 2.5}   {"error": 429, "per_day": true}   {"error": 429, "no_quota": true}
     {"error": 503, "retry_after": 3}   {"error": 400, "message": "..."}
-    {"hang": SECONDS}   {"disconnect": true}   {"raw": "<html>", "status": 502}
+    {"hang": SECONDS}   {"disconnect": true}   {"raw": "<html>", "status": 502}   {..., "location": "http://..."}
     {"text": [...], "cut_after": 1}   {"text": [...], "stream_error": 503}   {"text": [...], "no_finish": true}
 """
 
@@ -61,6 +61,7 @@ class Reply(_Strict):
     disconnect: bool = False
     raw: str | None = None
     status: int = 200
+    location: str | None = None
     cut_after: int | None = None
     stream_error: int | None = None
 

@@ -2,13 +2,9 @@
 
 import json
 import re
-import socket
-import sys
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +16,7 @@ from tests.doubles.gemini.checks import check
 from tests.doubles.gemini.failures import ApiError, bad_key, no_key, quota
 from tests.doubles.gemini.rules import Reply, Rule, parse_rules
 from tests.doubles.gemini.wire import JSON, tokens
+from tests.doubles.http_server import HttpDouble, HttpHandler
 
 __all__ = ["MODELS", "GeminiServer", "Request"]
 
@@ -53,7 +50,7 @@ class Request:
     at: float = field(default_factory=time.time)
 
 
-class GeminiServer:
+class GeminiServer(HttpDouble):
     """Serves from a thread while it is entered. ``keys``: the ones that are valid; None: every one is."""
 
     def __init__(
@@ -67,27 +64,13 @@ class GeminiServer:
         models: Iterable[str] = MODELS,
         keys: Iterable[str] | None = None,
     ) -> None:
-        self.requests: list[Request] = []
+        super().__init__(_Handler, host, port)
         self.models = set(models)
         self.keys = None if keys is None else set(keys)
         self.rpm = rpm
         self.strict = strict
-        self.closing = threading.Event()
         self._rules = list(rules)
-        self._lock = threading.Lock()
         self._windows: dict[tuple[str, str], list[float]] = {}
-        self._http = _Server((host, port), _Handler)
-        self._http.double = self
-        self.url = f"http://{host}:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
 
     def add(self, *rules: Any) -> Self:
         """Add rules, written as in JSON."""
@@ -98,14 +81,10 @@ class GeminiServer:
 
     def reset(self) -> None:
         """Forget rules, requests and quotas."""
+        super().reset()
         with self._lock:
             self._rules.clear()
-            self.requests.clear()
             self._windows.clear()
-
-    def record(self, request: Request) -> None:
-        with self._lock:
-            self.requests.append(request)
 
     def check_key(self, key: str | None) -> None:
         if not key:
@@ -136,69 +115,47 @@ class GeminiServer:
             return rule.reply, rule.delay + rule.reply.hang
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 256
-    double: GeminiServer
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), OSError):  # callers that go away are part of the play
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 65536  # one packet a reply, else 40 ms of delayed acknowledgement
-
-    def do_GET(self) -> None:
+class _Handler(HttpHandler):
+    def get(self) -> None:
         self._answer({})
 
-    def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+    def post(self, body: bytes) -> None:
         try:
-            self._answer(json.loads(raw or b"{}"))
+            self._answer(json.loads(body or b"{}"))
         except json.JSONDecodeError:
-            self._send(400, ApiError(400, "Invalid JSON payload received.").body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it)
-        """Stay silent."""
+            self.send(400, ApiError(400, "Invalid JSON payload received.").body)
 
     def _answer(self, body: Any) -> None:
         path = urlsplit(self.path).path
         try:
             self._control(path, body) if path.startswith("/__") else self._api(path, body)
         except ApiError as error:
-            self._send(error.code, error.body, error.headers)
-        except ConnectionError:
-            self.close_connection = True
+            self.send(error.code, error.body, error.headers)
 
     def _control(self, path: str, body: Any) -> None:
-        double = self.server.double
+        double = self.double
         try:
             if path == "/__requests":
-                self._send(200, [asdict(one) for one in double.requests])
+                self.send(200, [asdict(one) for one in double.requests])
             elif path == "/__rules":
                 double.add(body)
-                self._send(200, {})
+                self.send(200, {})
             elif path == "/__reset":
                 double.reset()
-                self._send(200, {})
+                self.send(200, {})
             else:
-                self._send(404, {})
+                self.send(404, {})
         except ValidationError as error:
-            self._send(400, {"error": str(error)})
+            self.send(400, {"error": str(error)})
 
     def _api(self, path: str, body: JSON) -> None:
-        double, key = self.server.double, self._key()
+        double, key = self.double, self._key()
         double.check_key(key)
         if not (found := _PATH.fullmatch(path)):
             raise ApiError(404, f"Not found: {path}")
         model, method = found[1], found[2]
         if model is None:
-            self._send(200, {"models": [_card(name) for name in sorted(double.models)]})
+            self.send(200, {"models": [_card(name) for name in sorted(double.models)]})
         elif model not in double.models or (method is not None and method not in _METHODS):
             raise ApiError(
                 404,
@@ -206,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "ListModels to see the list of available models and their supported methods.",
             )
         elif method is None:
-            self._send(200, _card(model))
+            self.send(200, _card(model))
         else:
             headers = {k.lower(): v for k, v in self.headers.items() if k.lower() not in _SECRET_HEADERS}
             double.record(Request(method, model, body, path, headers))
@@ -220,74 +177,52 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _call(self, model: str, method: str, body: JSON) -> None:
         if method == "countTokens":
-            self._send(200, {"totalTokens": tokens(body.get("contents") or "")})
+            self.send(200, {"totalTokens": tokens(body.get("contents") or "")})
         elif method == "embedContent":
-            self._send(200, {"embedding": embedding_of(body)})
+            self.send(200, {"embedding": embedding_of(body)})
         elif method == "batchEmbedContents":
-            self._send(200, {"embeddings": [embedding_of(one) for one in body["requests"]]})
+            self.send(200, {"embeddings": [embedding_of(one) for one in body["requests"]]})
         else:
-            check(model, body, strict=self.server.double.strict)
-            reply, wait_s = self.server.double.choose(model, body)
+            check(model, body, strict=self.double.strict)
+            reply, wait_s = self.double.choose(model, body)
             self._wait(wait_s)
             self._reply(model, body, reply, is_stream=method == "streamGenerateContent")
 
     def _wait(self, seconds: float) -> None:
         """Wait as the rule says, or until the caller's own limit (which the header carries), or the server's end."""
         limit = float(self.headers.get("x-server-timeout") or "inf")
-        self.server.double.closing.wait(min(seconds, limit))
+        self.double.wait(min(seconds, limit))
         if seconds > limit:
             raise ApiError(504)
 
     def _reply(self, model: str, body: JSON, reply: Reply, *, is_stream: bool) -> None:
         if reply.disconnect:
-            self._drop()
+            self.drop()
         elif reply.raw is not None:
-            self._send(reply.status, reply.raw.encode())
+            self.send(reply.status, reply.raw.encode(), {"location": reply.location} if reply.location else None)
         elif reply.error is not None:
             raise _failure(model, reply)
         elif is_stream:
             self._stream(chunks_of(model, body, reply), reply)
         else:
-            self._send(200, whole(chunks_of(model, body, reply)))
+            self.send(200, whole(chunks_of(model, body, reply)))
 
     def _stream(self, chunks: list[JSON], reply: Reply) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
+        self.begin_stream()
         for index, chunk in enumerate(chunks):
             if index:
                 self._wait(reply.chunk_delay)
             self._event(chunk)
             if reply.cut_after == index + 1:
-                self._drop()
+                self.drop()
                 return
             if reply.stream_error and index == max(0, len(chunks) - 2):
                 self._event(ApiError(reply.stream_error).body)
                 break
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
+        self.end_stream()
 
     def _event(self, value: JSON) -> None:
-        data = b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\r\n\r\n"
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.flush()
-
-    def _send(self, code: int, value: Any, headers: dict[str, str] | None = None) -> None:
-        is_raw = isinstance(value, bytes)
-        data = value if is_raw else json.dumps(value, indent=2, ensure_ascii=False).encode()
-        self.send_response(code)
-        self.send_header("content-type", "text/html" if is_raw else "application/json; charset=UTF-8")
-        self.send_header("content-length", str(len(data)))
-        for name, text in (headers or {}).items():
-            self.send_header(name, text)
-        self.end_headers()
-        self.wfile.write(data)
-        self.wfile.flush()
-
-    def _drop(self) -> None:
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
+        self.stream(b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\r\n\r\n")
 
 
 def _failure(model: str, reply: Reply) -> ApiError:

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from ekiden.shared.llm.wire_model import WireModel
+from tests.doubles.clocks import Passing
 from tests.doubles.gemini.fixture import gemini  # noqa: F401 (a fixture is found by its name here)
 from tests.unit.llm.wires import WIRES, Wire, World
 
@@ -20,13 +23,17 @@ class Worlds:
         """Return the wire's world, as new."""
         if wire.name not in self._made:
             server = wire.serve().__enter__()
-            model = wire.adapter(server.url)
-            self._runner.run(model._connected())  # before it is copied
-            self._made[wire.name] = World(wire, server, model, self._runner)
+            self._made[wire.name] = World(wire, server, self.model(wire, server), self._runner)
         kept = self._made[wire.name]
         kept.server.reset()
         kept.server.keys = None
         return World(wire, kept.server, kept.model, self._runner)
+
+    def model(self, wire: Wire, server: Any) -> WireModel:
+        """Return a new one that talks to ``server``."""
+        model = wire.adapter(server.url)
+        self._runner.run(model._connected())  # before it is copied
+        return model
 
     def close(self) -> None:
         """Stop the servers."""
@@ -47,3 +54,18 @@ def worlds() -> Iterator[Worlds]:
 def world(request: pytest.FixtureRequest, worlds: Worlds) -> World:
     """Every adapter, one after the other: what holds of one holds of all."""
     return worlds.of(request.param)
+
+
+@pytest.fixture
+def own_model(world: World, worlds: Worlds) -> Iterator[None]:
+    """A model of the test's own: it knows nothing that others were told, and leaves no connection."""
+    world.model = worlds.model(world.wire, world.server)
+    yield
+    world.runner.run(world.model.aclose())
+
+
+@pytest.fixture
+def waits_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the double lets one wait for goes by at once."""
+    passing, loop = Passing(monkeypatch), world.runner.get_loop()
+    monkeypatch.setattr(world.server, "wait", lambda seconds: passing.pass_for(loop, seconds))

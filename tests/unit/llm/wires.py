@@ -20,7 +20,19 @@ from tests.doubles.anthropic_server import AnthropicServer
 from tests.doubles.gemini.server import GeminiServer
 from tests.doubles.openai_server import OpenAIServer
 
-__all__ = ["ANTHROPIC", "GEMINI", "OPENAI", "WEATHER", "WIRES", "Wire", "World", "asked", "result", "results_for"]
+__all__ = [
+    "ANTHROPIC",
+    "GEMINI",
+    "OPENAI",
+    "WEATHER",
+    "WIRES",
+    "Wire",
+    "World",
+    "asked",
+    "await_requests",
+    "result",
+    "results_for",
+]
 
 PATIENCE_S = 20.0
 KEY = "secret-test-key"
@@ -78,12 +90,21 @@ class World:
         listener = self.deltas.append if stream else None
         return self.runner.run(model.reply(asked(*messages, **{"model": self.wire.model, **request}), listener))
 
+    def ask_at_once(self, number: int, text: str, **request: Any) -> list[ModelReply]:
+        """Ask so many times; the double lets all wait (``hang``) until it has them."""
+
+        async def replies() -> list[ModelReply]:
+            one = asked(text, **{"model": self.wire.model, **request})
+            asking = [asyncio.create_task(self.model.reply(one)) for _ in range(number)]
+            await asyncio.to_thread(await_requests, self.server, number)
+            self.server.release()
+            return await asyncio.gather(*asking)
+
+        return self.runner.run(replies())
+
     def await_request(self) -> None:
         """Return when the double has a request."""
-        ends = time.monotonic() + PATIENCE_S
-        while not self.server.requests:
-            assert time.monotonic() < ends, "nobody asks"
-            time.sleep(0.01)
+        await_requests(self.server, 1)
 
     @property
     def sent(self) -> dict[str, Any]:
@@ -103,6 +124,14 @@ class World:
         for delta in self.deltas:
             text = "" if delta.restart else text if delta.thought else text + delta.text
         return text
+
+
+def await_requests(server: Any, number: int) -> None:
+    """Return when the double has so many requests."""
+    ends = time.monotonic() + PATIENCE_S
+    while len(server.requests) < number:
+        assert time.monotonic() < ends, "nobody asks"
+        time.sleep(0.001)
 
 
 def asked(*messages: Message | str, model: str = "gemini-2.5-flash", **more: Any) -> ModelRequest:

@@ -36,6 +36,7 @@ def test_sends_instructions_the_tools_schema_and_room_for_a_long_answer(world: W
     assert (world.sent["max_tokens"], world.sent["temperature"]) == (32_000, 0.2)
 
 
+@pytest.mark.usefixtures("own_model")
 @pytest.mark.parametrize(
     ("option", "asked", "said"),
     [
@@ -46,7 +47,6 @@ def test_sends_instructions_the_tools_schema_and_room_for_a_long_answer(world: W
 def test_what_a_model_does_not_take_is_left_out_from_then_on(
     world: World, option: str, asked: dict[str, Any], said: str
 ) -> None:
-    world.model._connection._refused.clear()  # type: ignore[union-attr]  # of other tests
     world.rule("^go", {"error": 400, "message": said}, times=1)
     for _ in range(2):
         assert world.ask("go", model=HAIKU, **asked).finish == "stop"
@@ -76,6 +76,13 @@ def test_results_say_which_of_them_failed(world: World) -> None:
         ("rain", False),
         ("no such town", True),
     ]
+
+
+@pytest.mark.usefixtures("own_model")
+def test_so_is_it_of_requests_that_were_under_way_when_the_model_said_so(world: World) -> None:
+    world.rule("^go", {"error": 400, "message": "temperature: Extra inputs are not permitted", "hang": 600}, times=2)
+    replies = world.ask_at_once(2, "go", temperature=0.1)
+    assert [reply.finish for reply in replies] == ["stop", "stop"]
 
 
 def test_forced_tools_are_the_only_ones_that_are_offered(world: World) -> None:

@@ -1,17 +1,21 @@
 """The double itself: what it refuses, and how other processes control it."""
 
+import http.client
 import json
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.doubles.gemini.server import GeminiServer
+from tests.unit.llm.wires import PATIENCE_S, await_requests
 
 TOOLS = [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]}]
 HELLO = {"role": "user", "parts": [{"text": "hello"}]}
@@ -111,6 +115,22 @@ def test_a_used_up_minute_says_when_to_come_back() -> None:
     with GeminiServer(rpm=1) as server:
         assert generate(server, {"contents": [HELLO]})[0] == 200
         assert generate(server, {"contents": [HELLO]})[0] == 429
+
+
+def test_who_waits_in_it_and_what_callers_keep_ends_with_it() -> None:
+    before = {*threading.enumerate()}
+    with GeminiServer().add({"when": {"last": "^wait"}, "reply": {"hang": 600}}) as server:
+        callers = [http.client.HTTPConnection(urlsplit(server.url).netloc) for _ in range(2)]
+        for caller, text in zip(callers, ("hello", "wait"), strict=True):
+            said = json.dumps({"contents": [{"role": "user", "parts": [{"text": text}]}]})
+            caller.request("POST", "/v1beta/models/gemini-2.5-flash:generateContent", said, {"x-goog-api-key": "k"})
+        assert callers[0].getresponse().read()
+        await_requests(server, 2)
+    for thread in {*threading.enumerate()} - before:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+    for caller in callers:
+        caller.close()
 
 
 @pytest.fixture

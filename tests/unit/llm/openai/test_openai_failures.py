@@ -111,12 +111,3 @@ def test_a_server_of_ones_own_gets_no_key_that_is_meant_for_another(monkeypatch:
     assert "authorization" not in bare.headers
     assert keyed.headers["authorization"] == "Bearer its-own"
     assert "meant-for-openai" not in f"{bare.headers} {keyed.headers}"
-
-
-def test_a_redirect_is_not_followed(world: World) -> None:
-    with OpenAIServer() as other:
-        moved = {"raw": "{}", "status": 307, "type": "application/json", "location": f"{other.url}/chat/completions"}
-        world.rule("^go", moved)
-        with pytest.raises(ModelError, match="base_url"):
-            world.ask("go")
-        assert other.requests == []

@@ -81,6 +81,7 @@ def test_forced_tools_are_the_only_ones_that_may_be_called(world: World) -> None
     assert [one["function"]["name"] for one in world.sent["tools"]] == ["get_time", "get_news"]
 
 
+@pytest.mark.usefixtures("own_model")
 def test_a_model_that_takes_no_temperature_is_asked_without_from_then_on(world: World) -> None:
     refusal = {
         "error": 400,
@@ -93,3 +94,11 @@ def test_a_model_that_takes_no_temperature_is_asked_without_from_then_on(world: 
     assert world.ask("go", model=model, temperature=0.1).finish == "stop"
     world.ask("go", model=model, temperature=0.1)
     assert ["temperature" in one.body for one in world.server.requests] == [True, False, False]
+
+
+@pytest.mark.usefixtures("own_model")
+def test_so_are_those_that_were_under_way_when_it_said_so(world: World) -> None:
+    refused = {"error": 400, "param": "temperature", "message": "Unsupported value: 'temperature'", "hang": 600}
+    world.rule("^go", refused, times=2)
+    replies = world.ask_at_once(2, "go", model="local/gpt-5-mini", temperature=0.1)
+    assert [reply.finish for reply in replies] == ["stop", "stop"]

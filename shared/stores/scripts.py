@@ -60,7 +60,7 @@ _FIELDS = {
     "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms", "waits"),
     "MODEL_LIMIT": (
         *("rpm", "tpm", "concurrent", "calls", "tokens", "oldest", "paced_ms", "calls_left", "tokens_left"),
-        *("blocked_ms", "refusals", "beyond", "turn"),
+        *("blocked_ms", "refusals", "beyond", "lasts_ms", "turn"),
     ),
     "NUMBERED": ("created_ms", "jobs"),
     "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel", "agent"),

@@ -27,6 +27,7 @@ from ekiden.shared.llm.models import ModelChoice, ModelValues
 from ekiden.shared.memory.base import Embedder
 from ekiden.shared.memory.recollections import Recollections
 from ekiden.shared.messages import Message
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record, Refused, Retried, ToolFinished
@@ -46,7 +47,6 @@ from ekiden.workers.graphs.handler import GraphHandler
 from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.memory import Remember, Remembering, nothing
 from ekiden.workers.model_callers import ModelCallers
-from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools, Servers
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings

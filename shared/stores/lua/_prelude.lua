@@ -551,18 +551,28 @@ local function limit_count(limit, second, calls, tokens)
   if tokens ~= 0 then call('HINCRBY', limit.key, 'tokens:' .. second, whole(tokens)) end
 end
 
--- Free the slots of those who neither hold a lease nor are just being woken: their worker has died. What it had reserved
--- counts, since it may have called; a job that was woken and never came has not.
+-- Free what a job holds of a limit, and never settled. What its worker had reserved counts, since it may have called; the
+-- call that a job was woken for has not been made.
+local function limit_release(limit, id)
+  local second, size = string.match(call('HGET', limit.key .. ':held', id) or '', '^%+(%d+) (%d+)$')
+  if second then
+    limit_count(limit, second, -1, -size)
+    if limit.rpm then limit.calls_left = limit.calls_left + 1 end
+    if limit.tpm then limit.tokens_left = limit.tokens_left + size end
+  end
+  call('ZREM', limit.key .. ':slots', id)
+  call('HDEL', limit.key .. ':held', id)
+end
+
+-- Free the slots of those who hold no lease: their worker has died; and of those who were woken for a call and did not make
+-- it in time, whatever else they do.
 local function limit_prune(limit)
   local slots, held = limit.key .. ':slots', limit.key .. ':held'
   for _, id in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now)) do
-    if is_leased(id) then
+    if is_leased(id) and string.sub(call('HGET', held, id) or '', 1, 1) ~= '+' then
       call('ZADD', slots, now + SLOT_MS, id)
     else
-      local second, size = string.match(call('HGET', held, id) or '', '^%+(%d+) (%d+)$')
-      if second then limit_count(limit, second, -1, -size) end
-      call('ZREM', slots, id)
-      call('HDEL', held, id)
+      limit_release(limit, id)
     end
   end
 end

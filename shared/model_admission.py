@@ -37,13 +37,19 @@ class ModelLimits:
         self._known: dict[str, ModelLimit | None] = {}
 
     def for_job(
-        self, job: str, models: Sequence[str], patience_s: float = PATIENCE_S
+        self, job: str, models: Sequence[str] = (), *, patience_s: float = PATIENCE_S, queues: bool = True
     ) -> Callable[[ChatModel], ChatModel]:
-        """Return what makes of a model one that the job may ask: each of ``models``, of which one serves a call."""
+        """Return what makes of a model one that the job may ask.
+
+        Args:
+            job: Which; it is running.
+            models: Those of which one serves a call, by name: it takes the job off the queues of the others.
+            patience_s: How long a call waits at most where it is made.
+            queues: Whether a leg is paused for what must wait longer; else nobody waits, ``OverLimit`` is all.
+        """
         if not self._said:
             return lambda model: model
-        limits = {name: self._of(name) for name in models}
-        admission = _JobAdmission(self._store, limits, job, patience_s)
+        admission = _JobAdmission(self._store, self._of, job, models, patience_s=patience_s, queues=queues)
         return lambda model: _Limited(model, admission)
 
     def _of(self, model: str) -> ModelLimit | None:
@@ -68,22 +74,31 @@ class _JobAdmission:
     """Lets the calls of one job in, one after the other."""
 
     def __init__(
-        self, store: RedisModelLimitStore, limits: Mapping[str, ModelLimit | None], job: str, patience_s: float
+        self,
+        store: RedisModelLimitStore,
+        limit_of: Callable[[str], ModelLimit | None],
+        job: str,
+        models: Sequence[str],
+        *,
+        patience_s: float,
+        queues: bool,
     ) -> None:
         self._store = store
-        self._limits = limits
+        self._limit_of = limit_of
         self._job = job
+        self._limits = [limit for limit in map(limit_of, models) if limit is not None]
         self._patience_s = patience_s
+        self._queues = queues
         self._size = _MessageSizes()
         self._has_left = False
         """Whether nothing is left of what earlier attempts at the leg had at other limits; this one takes one place."""
 
     async def __call__(self, request: ModelRequest, attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
         """See ``Admission``."""
-        if (limit := self._limits[request.model]) is None:
+        if (limit := self._limit_of(request.model)) is None:
             await self._leave_others(limit)
             return await attempt()
-        reserved = await self._reserve(limit, self._estimate(limit, request), queues=request.queues)
+        reserved = await self._reserve(limit, self._estimate(limit, request), queues=self._queues and request.queues)
         try:
             await self._leave_others(limit)
             reply = await attempt()
@@ -115,7 +130,7 @@ class _JobAdmission:
 
     async def _leave_others(self, kept: ModelLimit | None) -> None:
         """Give up places, and reservations, at the limits of the other models: this one serves the job."""
-        others = [limit for limit in self._limits.values() if limit is not None and limit != kept]
+        others = [limit for limit in self._limits if limit != kept]
         if others and not self._has_left:
             await self._store.leave(others, self._job)
         self._has_left = True

@@ -14,8 +14,8 @@ from ekiden.shared.messages import Message, TextPart, ToolCall, ToolResult, Usag
 from ekiden.shared.once import Once
 from ekiden.shared.records import (
     Ended,
-    FellBack,
     Entry,
+    FellBack,
     HandedOff,
     Hooked,
     JobRequested,

@@ -75,8 +75,8 @@ class World:
         await as_any(self.stores.client.hset(keys.session(session_of(job)), "user", "ann"))
         await self.relay.drain()
         story = await self.relay.story(job)
-        routed = story.of(Routed) or story.of(Unrouted)
-        return story, routed[0].stages[-1]
+        [stages] = [record.stages for record in story.records if isinstance(record, Routed | Unrouted)]
+        return story, stages[-1]
 
     async def state(self) -> LimitState:
         return await self.stores.model_limits.state(self.limit)

@@ -25,7 +25,7 @@ from ekiden.shared.errors import (
     UnreadableDefinition,
 )
 from ekiden.shared.hooks.asking import HookAsking
-from ekiden.shared.job_limits import Budget, Budgets, JobLimits
+from ekiden.shared.job_limits import Budget, Budgets, JobLimits, UserBudget
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.stand_in import has_model
 from ekiden.shared.model_admission import ModelLimits
@@ -69,7 +69,7 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         taught=taught,
         hooks=HookAsking(hooks),
         job_limits=JobLimits(**settings.job_limits),
-        budgets=Budgets(Budget(**settings.user_limits), Budget(**settings.session_limits)),
+        budgets=Budgets(UserBudget(**settings.user_limits), Budget(**settings.session_limits)),
         rails=request_rails_of(settings),
         usage=stores.usage,
         limits=ModelLimits(stores.model_limits, settings.model_limits, os.environ),

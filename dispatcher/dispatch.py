@@ -125,7 +125,7 @@ class DispatchHandler:
         """Return the end of a job whose user or session has nothing left: it is not even routed."""
         if self.usage is None or not self.budgets.counted():
             return None
-        spending = self.budgets.spending(await self.usage.spent(session_of(leg.job)))
+        spending = self.budgets.spending(await self.usage.spent(session_of(leg.job), self.budgets.per_s))
         gone = next((used for used in spending.values() if used.share >= 1), None)
         if gone is None:
             return None

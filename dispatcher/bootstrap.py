@@ -25,9 +25,10 @@ from ekiden.shared.errors import (
     UnreadableDefinition,
 )
 from ekiden.shared.hooks.asking import HookAsking
-from ekiden.shared.job_limits import Budget, Budgets, JobLimits
+from ekiden.shared.job_limits import Budget, Budgets, JobLimits, UserBudget
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.stand_in import has_model
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.recordings import recorded_route
 from ekiden.shared.relay.pool_components import PoolComponents
 from ekiden.shared.request_rails import request_rails_of
@@ -68,9 +69,10 @@ async def build(settings: Settings, stores: Stores) -> PoolComponents:
         taught=taught,
         hooks=HookAsking(hooks),
         job_limits=JobLimits(**settings.job_limits),
-        budgets=Budgets(Budget(**settings.user_limits), Budget(**settings.session_limits)),
+        budgets=Budgets(UserBudget(**settings.user_limits), Budget(**settings.session_limits)),
         rails=request_rails_of(settings),
         usage=stores.usage,
+        limits=ModelLimits(stores.model_limits, settings.model_limits, os.environ),
         recorded=partial(recorded_route, settings.playback) if settings.playback else lambda _: None,
     )
     legs = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ from ekiden.shared.hooks.occasions import BeforeRoute
 from ekiden.shared.ids import is_first_of_session, session_of
 from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits, why_no_budget
 from ekiden.shared.late_logger import LateLogger
+from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import Noticed, Routed, RoutingStage, Unrouted
 from ekiden.shared.relay.leg import Leg
@@ -34,6 +36,8 @@ __all__ = ["DispatchHandler"]
 
 HOOK = "hook"
 """The stage in which a hook has chosen."""
+ROOM_S = 2.0
+"""How long routing waits for room where a limit leaves a model none; then it goes on as where no model answers."""
 _MESSAGES = 3
 """How many of the user's last messages a follow-up is read with."""
 
@@ -76,6 +80,8 @@ class DispatchHandler:
     """Tells who got a job that is played again; None: that is decided anew."""
     usage: RedisUsageStore | None = None
     """Tells what of budgets is used up; None: nobody has one."""
+    limits: ModelLimits | None = None
+    """What may be used of models, those that route, too; None: any amount."""
 
     async def run(self, leg: Leg) -> Outcome:
         """Route the job; a route that was recorded before a crash stands."""
@@ -119,7 +125,7 @@ class DispatchHandler:
         """Return the end of a job whose user or session has nothing left: it is not even routed."""
         if self.usage is None or not self.budgets.counted():
             return None
-        spending = self.budgets.spending(await self.usage.spent(session_of(leg.job)))
+        spending = self.budgets.spending(await self.usage.spent(session_of(leg.job), self.budgets.per_s))
         gone = next((used for used in spending.values() if used.share >= 1), None)
         if gone is None:
             return None
@@ -177,9 +183,16 @@ class DispatchHandler:
         if router is None:  # who asked for another one is not to be served by anybody
             note = no_strategy(str(strategy), self.strategies)
             return RoutingResult(stages=(RoutingStage(stage="none", note=note),))
-        context = RequestContext(_said_by_user(leg.earlier), lambda model: HookedModel(model, leg.hooks))
+        context = RequestContext(_said_by_user(leg.earlier), self._asked_by(leg))
         result = await router.route(request.prompt, await self.taught(self.catalog), context)
         return self._fallen_back(played(result, await self.playable(self.catalog)), leg)
+
+    def _asked_by(self, leg: Leg) -> Callable[[ChatModel], ChatModel]:
+        """Return what makes of a model one that routing may ask: no leg is paused for it."""
+        if self.limits is None:
+            return lambda model: HookedModel(model, leg.hooks)
+        limited = self.limits.for_job(leg.job, patience_s=ROOM_S, queues=False)
+        return lambda model: HookedModel(limited(model), leg.hooks)
 
     def _named(self, name: str) -> RoutingResult:
         try:

@@ -33,6 +33,7 @@ Two questions place a class: who can act on it, and may the same call succeed la
      │    ├── QuotaExhausted        a quota that does not come back within minutes
      │    ├── RequestRefused        the provider finds the request itself invalid
      │    ├── MalformedCall         the model's tool call cannot be read, not even when asked again
+     │    ├── ExceedsLimit          the request is larger than what a limit of ours lets through in a minute
      │    ├── ModelUnavailable      (Transient) overload, rate limit, lost connection
      │    └── NotAsked              all leave the model alone for a while: CircuitOpen, QuotaStillExhausted
      ├── NotPermitted           the Redis user lacks the right: whoever runs the server can give it (exit code 7)
@@ -66,6 +67,7 @@ __all__ = [
     "ConfigurationError",
     "DefinitionError",
     "EkidenError",
+    "ExceedsLimit",
     "Forged",
     "GraphFailed",
     "HandoffRefused",
@@ -276,6 +278,10 @@ class RequestRefused(ModelError):
 
 class MalformedCall(ModelError):
     """The model's tool call cannot be read, not even after it was asked to correct itself."""
+
+
+class ExceedsLimit(ModelError):
+    """The request is larger than what a limit of ours lets through in any minute."""
 
 
 class ModelUnavailable(ModelError, Transient):

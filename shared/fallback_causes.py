@@ -4,5 +4,6 @@ from typing import Literal
 
 __all__ = ["FallbackCause"]
 
-FallbackCause = Literal["unavailable", "quota", "refused"]
-"""It is away after all its tries, its quota is used up for long, its policy refuses to answer."""
+FallbackCause = Literal["unavailable", "quota", "refused", "limit"]
+"""It is away after all its tries, its quota is used up for long, its policy refuses to answer, or a limit of ours
+(``limits.models``) leaves no room for the call."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,10 +14,13 @@ __all__ = [
     "COUNTED",
     "NO_BUDGETS",
     "NO_LIMITS",
+    "PERIODS",
+    "SHARED",
     "UNLIMITED",
     "Budget",
     "Budgets",
     "JobLimits",
+    "Period",
     "Spending",
     "Used",
     "read_spending",
@@ -26,8 +29,15 @@ __all__ = [
 
 COUNTED = ("turns", "legs", "ms", "tokens", "micro")
 """What is counted on the root job: turns, legs, milliseconds of work, tokens, millionths of a US dollar."""
-BUDGETS = ("user_tokens", "user_micro", "session_tokens", "session_micro")
-"""What others share, and is counted where they are: the user of today, the session."""
+SHARED = ("user_tokens", "user_micro", "session_tokens", "session_micro")
+"""What others share, and is counted where they are: by the user's day, by the session."""
+BUDGETS = (*SHARED, "user_per_s")
+"""What a route sets of them: how much, and for which period of a user's, where that is no day."""
+Period = Literal["hour", "day", "week", "month"]
+PERIODS: Mapping[Period, int] = {"hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}
+"""What a user's budget is for, all by UTC, weeks from Monday on; and how the store calls it, in seconds, about."""
+_MINUTES_OF_DAYS = 2 * 1_440
+"""From how many on it is days and hours that are told."""
 _FIELDS = {
     "turns": ("max_turns", 1),
     "legs": ("max_legs", 1),
@@ -35,13 +45,14 @@ _FIELDS = {
     "tokens": ("max_tokens", 1),
     "micro": ("max_cost_usd", 1_000_000),
 }
-_SHARED = {
+_LIMITS_OF_SHARED = {
     "user_tokens": ("users.max_tokens", 1),
     "user_micro": ("users.max_cost_usd", 1_000_000),
     "session_tokens": ("sessions.max_tokens", 1),
     "session_micro": ("sessions.max_cost_usd", 1_000_000),
 }
 """Of each the limit's name in files, and how many of it are one there."""
+_PERIOD_OF: Mapping[str, Period] = {str(seconds): period for period, seconds in PERIODS.items()}
 
 
 class Used(NamedTuple):
@@ -53,6 +64,8 @@ class Used(NamedTuple):
     most: float
     of_job: bool = False
     """Whether it is a limit of the job, or one of a leg."""
+    per: Period = "day"
+    """What it is for, if it is a user's."""
 
     @property
     def share(self) -> float:
@@ -95,7 +108,7 @@ UNLIMITED = JobLimits()
 
 
 class Budget(BaseModel):
-    """What a user may use up in a day, or a session in all; None: any amount."""
+    """What a user may use up in a period, or a session in all; None: any amount."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -103,26 +116,45 @@ class Budget(BaseModel):
     max_cost_usd: Annotated[float, between(0, 1_000_000_000), NUMBER] | None = None
 
 
+class UserBudget(Budget):
+    """What a user may use up in a period."""
+
+    per: Period = "day"
+
+
 class Budgets(NamedTuple):
     """The budgets that hold for everybody."""
 
-    users: Budget = Budget()
-    """Of each user, for a day (UTC)."""
+    users: UserBudget = UserBudget()
+    """Of each user."""
     sessions: Budget = Budget()
-    """Of each session."""
+    """Of each session, for as long as it lives."""
+
+    @property
+    def per_s(self) -> int | None:
+        """What the store calls the period of the users' budget; None: a day."""
+        return PERIODS[self.users.per] if self.users.per != "day" else None
 
     def counted(self) -> dict[str, int]:
         """Return those that there are, as the store counts them."""
+        found = self._most()
+        return found | {"user_per_s": self.per_s} if self.per_s and found else found
+
+    def spending(self, spent: Mapping[str, int]) -> Spending:
+        """Return what is used up of those that there are."""
+        suffix = f"/{self.per_s}" if self.per_s else ""
+        said = [
+            (what, f"{what}{suffix if what.startswith('user_') else ''}", most) for what, most in self._most().items()
+        ]
+        return _spending((name, str(spent[what]), str(most)) for what, name, most in said)
+
+    def _most(self) -> dict[str, int]:
         found = {}
-        for what, (name, unit) in _SHARED.items():
+        for what, (name, unit) in _LIMITS_OF_SHARED.items():
             whose, _, limit = name.partition(".")
             if (most := getattr(getattr(self, whose), limit)) is not None:
                 found[what] = round(most * unit)
         return found
-
-    def spending(self, spent: Mapping[str, int]) -> Spending:
-        """Return what is used up of those that there are."""
-        return _spending((what, str(spent[what]), str(most)) for what, most in self.counted().items())
 
 
 NO_BUDGETS = Budgets()
@@ -143,8 +175,10 @@ def spending_in(fields: Mapping[str, str]) -> Spending:
 def _spending(said: Iterable[tuple[str, str, str]]) -> Spending:
     found = {}
     for what, spent, most in said:
-        name, unit = (_FIELDS | _SHARED)[what]
-        found[name] = Used(name, int(spent) / unit, int(most) / unit, of_job=True)
+        counted, _, per_s = what.partition("/")
+        name, unit = (_FIELDS | _LIMITS_OF_SHARED)[counted]
+        per = _PERIOD_OF.get(per_s, "day")
+        found[name] = Used(name, int(spent) / unit, int(most) / unit, of_job=True, per=per)
     return found
 
 
@@ -159,7 +193,28 @@ def why_no_budget(used: Used, now: datetime | None = None) -> str:
     if whose == "sessions":
         return f"this session has used up its budget: {gone}; begin another one, or raise it in the settings"
     now = now or datetime.now(UTC)
-    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
-    minutes = math.ceil((midnight - now).total_seconds() / 60)
-    when = f"{midnight:%Y-%m-%d %H:%M} UTC, in {minutes // 60} h {minutes % 60} min"
-    return f"the user has used up today's budget: {gone}; there is room again at {when}, or raise it in the settings"
+    whose = "today's" if used.per == "day" else f"this {used.per}'s"
+    when = f"{(end := _end_of(used.per, now)):%Y-%m-%d %H:%M} UTC, in {_length(end - now)}"
+    return f"the user has used up {whose} budget: {gone}; there is room again at {when}, or raise it in the settings"
+
+
+def _end_of(period: Period, now: datetime) -> datetime:
+    """Return when the period ends that ``now`` is in."""
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    match period:
+        case "hour":
+            return hour + timedelta(hours=1)
+        case "day":
+            return day + timedelta(days=1)
+        case "week":
+            return day + timedelta(days=7 - day.weekday())
+        case "month":
+            return (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+
+
+def _length(time: timedelta) -> str:
+    minutes = math.ceil(time.total_seconds() / 60)
+    if minutes >= _MINUTES_OF_DAYS:
+        return f"{minutes // 1_440} d {minutes % 1_440 // 60} h"
+    return f"{minutes // 60} h {minutes % 60} min"

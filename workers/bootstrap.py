@@ -17,6 +17,7 @@ from ekiden.shared.llm.stand_in import announcement
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.memory.backends import Backends
 from ekiden.shared.memory.recollections import Recollections
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.model_limits import unknown_in
 from ekiden.shared.packs import shipped_agents_dir
 from ekiden.shared.policy.policies import operators_policy
@@ -40,7 +41,6 @@ from ekiden.workers.mcp.programs import Starter
 from ekiden.workers.mcp.toolbox import McpTools
 from ekiden.workers.memory import Remembering
 from ekiden.workers.model_callers import ModelCallers
-from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools
 from ekiden.workers.playback.hooks import RecordedHooks
 from ekiden.workers.playback.models import RecordedCallers

@@ -1,10 +1,10 @@
 """The limits of one leg: its agent's own, and those of the job that it belongs to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.job_limits import Used
+from ekiden.shared.job_limits import Period, Used
 from ekiden.shared.outcomes import TerminationReason
 from ekiden.shared.records import LimitNear
 from ekiden.shared.relay.leg import Leg
@@ -24,7 +24,8 @@ REASONS: dict[str, TerminationReason] = {
 }
 """Why a leg ends that has reached a limit, by the limit's name in files."""
 _OF_JOB = "all agents that work on this job may use up together"
-_SHARED = {"users": "this user may use up in a day", "sessions": "this session may use up"}
+_SHARED = {"users": "this user may use up in {per}", "sessions": "this session may use up"}
+_PERIODS: Mapping[Period, str] = {"hour": "an hour", "day": "a day", "week": "a week", "month": "a month"}
 _UNITS = {
     "max_turns": "turns",
     "max_seconds": "seconds",
@@ -102,7 +103,7 @@ def _told(near: Used) -> str:
         left = max(0, round(near.most - near.spent))
         return f"This job may be handed over or delegated {left} times more (max_legs): do yourself what you can."
     shared, _, limit = near.limit.rpartition(".")
-    whose = _SHARED.get(shared) or _OF_JOB if near.of_job else "you may use up here"
+    whose = _SHARED.get(shared, _OF_JOB).format(per=_PERIODS[near.per]) if near.of_job else "you may use up here"
     spent, most = (f"{round(number, 2):,.10g}" for number in (near.spent, near.most))
     return (
         f"{spent} of the {most} {_UNITS[limit]} that {whose} are gone ({near.limit}). Come to an end with what is "

@@ -4,10 +4,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from math import inf
+from typing import NamedTuple
 
 import structlog
 
-from ekiden.shared.errors import ModelError, ModelUnavailable, NotAsked, QuotaExhausted
+from ekiden.shared.errors import ExceedsLimit, ModelError, ModelUnavailable, NotAsked, OverLimit, QuotaExhausted
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.models import ModelChoice
@@ -42,12 +44,25 @@ class Candidate:
     model: ChatModel
 
 
+class _Failure(NamedTuple):
+    """A model that gave no answer."""
+
+    candidate: Candidate
+    error: ModelError | OverLimit
+    duration_ms: int
+
+    @property
+    def wait_s(self) -> float:
+        """For how long it has no room, about."""
+        return self.error.wait_s if isinstance(self.error, OverLimit) else inf
+
+
 class ModelCaller:
     """Asks the model of one leg, and its fallbacks where that gives no answer.
 
     Each is told the whole conversation anew, in the words of its provider: nothing of what the one before has begun to
     say remains. Where nobody answers, it is as if there had been one model: a refusal stands, and who may come back
-    is waited for.
+    is waited for: of those that a limit leaves no room for, the one that has room soonest, in its queue.
     """
 
     def __init__(
@@ -71,44 +86,72 @@ class ModelCaller:
         self._record = record
         self._leg = leg
         self._on = on
+        self._passes_limits = "limit" in on and len(candidates) > 1
         self._told: set[str] = set()
         """Models of which it is recorded that they are left alone."""
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelAnswer:
         """Return the reply to ``request``, whose ``model`` names the one that has given it. Raises ``ModelError``."""
         restarting = Restarting(on_delta) if on_delta is not None else None
-        failures: list[ModelError] = []
+        failures: list[_Failure] = []
         refused: ModelAnswer | None = None
         for candidate, after in zip_longest(self._candidates, self._candidates[1:]):
             began = time.monotonic()
             try:
-                answer = await self._ask(candidate, request, restarting)
-            except ModelError as error:
-                cause = _cause_of(error)
-                if not failures and refused is None and cause not in self._on:
-                    raise
-                failures.append(error)
-                if isinstance(error, NotAsked) and candidate.choice.name in self._told:
-                    continue  # no call: the first time tells why another model answers
-                if isinstance(error, NotAsked):
-                    self._told.add(candidate.choice.name)
-                passed = FellBack(why=cause or "unavailable", text=str(error), to="", duration_ms=_ms_since(began))
-                name = candidate.choice.name
+                answer = await self._ask(candidate, request, restarting, queues=not self._passes_limits)
+            except (ModelError, OverLimit) as error:
+                self._let_stand(error, is_first=not failures and refused is None)
+                failures.append(_Failure(candidate, error, _ms_since(began)))
+                passed = self._passed_over(failures[-1])
             else:
                 if answer.reply.finish != "refused" or after is None or "refused" not in self._on:
                     return answer
-                refused, name = answer, answer.reply.model
-                passed = _refusal(answer)
-            if after is not None:
-                await self._pass_on(passed.model_copy(update={"model": name, "to": after.choice.name}))
+                refused, passed = answer, _refusal(answer)
+            if after is not None and passed is not None:
+                await self._pass_on(passed.model_copy(update={"to": after.choice.name}))
+        if full := [failure for failure in failures if isinstance(failure.error, OverLimit)]:
+            return await self._queue(full, request, restarting)
         if refused is not None:  # what it took is recorded
             return ModelAnswer(refused.reply.model_copy(update={"usage": Usage()}), 0.0, 0)
-        raise _together(failures)
+        raise _together([failure.error for failure in failures if isinstance(failure.error, ModelError)])
 
-    async def _ask(self, candidate: Candidate, request: ModelRequest, restarting: Restarting | None) -> ModelAnswer:
+    def _let_stand(self, error: ModelError | OverLimit, *, is_first: bool) -> None:
+        """Raise a failure for which nobody else is asked; behind another one, only a limit that is to be waited for."""
+        is_wanted = _cause_of(error) in self._on
+        if not self._passes_limits if isinstance(error, OverLimit) else is_first and not is_wanted:
+            raise error
+
+    def _passed_over(self, failure: _Failure) -> FellBack | None:
+        """Return what is recorded of a model that gave no answer; None: that it is not even asked is known already."""
+        name, error = failure.candidate.choice.name, failure.error
+        if isinstance(error, NotAsked):
+            if name in self._told:
+                return None
+            self._told.add(name)
+        why = _cause_of(error) or "unavailable"
+        return FellBack(model=name, why=why, text=str(error), to="", duration_ms=failure.duration_ms)
+
+    async def _queue(
+        self, full: Sequence[_Failure], request: ModelRequest, restarting: Restarting | None
+    ) -> ModelAnswer:
+        """Ask again the model that has room soonest, which takes a place in its queue.
+
+        A short wait is worth more than the order of the models; who is woken asks the first one first all the same.
+        """
+        soonest = min(full, key=lambda failure: failure.wait_s)
+        try:
+            return await self._ask(soonest.candidate, request, restarting, queues=True)
+        except OverLimit as error:
+            others = [str(failure.error) for failure in full if failure is not soonest]
+            raise OverLimit("; ".join((str(error), *others)), error.wait_s) from None
+
+    async def _ask(
+        self, candidate: Candidate, request: ModelRequest, restarting: Restarting | None, *, queues: bool
+    ) -> ModelAnswer:
         began = time.monotonic()
         name = candidate.choice.name
-        asked = request if request.model == name else replace(request, model=name)
+        is_as_asked = (request.model, request.queues) == (name, queues)
+        asked = request if is_as_asked else replace(request, model=name, queues=queues)
         if restarting is not None:
             restarting.begin()
         reply = await candidate.model.reply(asked, restarting.show if restarting else None)
@@ -119,7 +162,9 @@ class ModelCaller:
         await self._record(passed.model_copy(update={"leg": self._leg, "text": passed.text[:_LONGEST]}))
 
 
-def _cause_of(error: ModelError) -> FallbackCause | None:
+def _cause_of(error: ModelError | OverLimit) -> FallbackCause | None:
+    if isinstance(error, (OverLimit, ExceedsLimit)):
+        return "limit"
     if isinstance(error, QuotaExhausted):
         return "quota"
     return "unavailable" if isinstance(error, ModelUnavailable) else None
@@ -127,6 +172,7 @@ def _cause_of(error: ModelError) -> FallbackCause | None:
 
 def _refusal(answer: ModelAnswer) -> FellBack:
     return FellBack(
+        model=answer.reply.model,
         why="refused",
         text=answer.reply.detail or answer.reply.message.text,
         to="",

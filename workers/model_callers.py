@@ -1,6 +1,6 @@
 """Who asks models for an agent: the ones that its file names, within what all workers may use of them together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ekiden.shared.fallback_causes import FallbackCause
@@ -8,10 +8,10 @@ from ekiden.shared.hooks.base import HookedModel
 from ekiden.shared.llm.base import ChatModel
 from ekiden.shared.llm.making import Models
 from ekiden.shared.llm.models import ModelChoice
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.prices import Prices
 from ekiden.shared.relay.leg import Leg
 from ekiden.workers.model_caller import Candidate, ModelCaller
-from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.node_calls import NodeCall
 from ekiden.workers.own_names import OwnNames
 
@@ -39,14 +39,21 @@ class ModelCallers:
         """
         choices = self.models.choose_all(names)
         is_followed = [True] * (len(choices) - 1) + [False]
+        limited = self._limited(leg, choices)
         candidates = [
-            Candidate(choice, HookedModel(OwnNames(self._asked(choice, leg, has_fallback=follows)), leg.hooks))
+            Candidate(choice, HookedModel(OwnNames(self._asked(choice, leg, limited, has_fallback=follows)), leg.hooks))
             for choice, follows in zip(choices, is_followed, strict=True)
         ]
         on = fallback_on or self.models.fallback_on
         return ModelCaller(candidates, self.prices, leg.record, leg=leg.number, on=on)
 
-    def _asked(self, choice: ModelChoice, leg: Leg, *, has_fallback: bool) -> ChatModel:
-        model = self.models.model(choice, has_fallback=has_fallback)
-        limited = model if self.limits is None else self.limits.on(model, leg.job)
-        return NodeCall(leg.agent, leg.inputs, limited) if leg.context.does_part else limited
+    def _limited(self, leg: Leg, choices: Sequence[ModelChoice]) -> Callable[[ChatModel], ChatModel]:
+        if self.limits is None:
+            return lambda model: model
+        return self.limits.for_job(leg.job, [choice.name for choice in choices])
+
+    def _asked(
+        self, choice: ModelChoice, leg: Leg, limited: Callable[[ChatModel], ChatModel], *, has_fallback: bool
+    ) -> ChatModel:
+        model = limited(self.models.model(choice, has_fallback=has_fallback))
+        return NodeCall(leg.agent, leg.inputs, model) if leg.context.does_part else model

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ekiden.dispatcher.routing.base import NO_CONTEXT, RequestContext, Route, Router, RoutingResult, routable
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.definitions.model import AgentDefinition
-from ekiden.shared.errors import EkidenError
+from ekiden.shared.errors import EkidenError, OverLimit
 from ekiden.shared.foreign_code import is_interruption_of_task, said_by
 from ekiden.shared.late_logger import LateLogger
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, ToolSpec
@@ -78,7 +78,7 @@ class Opinion:
     route: Route | None = None
     is_given: bool = False
     has_failed: bool = False
-    """Whether it did not answer at all."""
+    """Whether it was asked and did not answer, or cannot be asked."""
 
     @property
     def result(self) -> RoutingResult:
@@ -122,7 +122,8 @@ class ModelRouter:
                 raise
             why = str(error) if isinstance(error, EkidenError) else f"{type(error).__name__}: {redact(said_by(error))}"
             log.warning("routing_model_failed", error=why)
-            return Opinion(_stage(f"the model cannot be asked: {why}", began), has_failed=True)
+            has_failed = not isinstance(error, OverLimit)  # which is no fault of the model's
+            return Opinion(_stage(f"the model cannot be asked: {why}", began), has_failed=has_failed)
         route, note, is_given = _choice(reply, catalog, candidates)
         asked = {"model": model.name, "usage": reply.usage, "cost_usd": model.prices.cost_usd(model.name, reply.usage)}
         return Opinion(_stage(note, began, route).model_copy(update=asked), route, is_given)

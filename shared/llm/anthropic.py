@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ekiden.shared.llm.access import KeyAccess
 from ekiden.shared.llm.base import ChatModel
+from ekiden.shared.llm.messages_api import prices
 from ekiden.shared.llm.providers import ModelValues, Provider
 from ekiden.shared.llm.wire_model import DEFAULT_TIMEOUT_S, WireConnection, WireModel
 
@@ -38,5 +39,8 @@ ANTHROPIC = Provider(
     why_not=_ACCESS.why_not,
     account=_ACCESS.account,
     windows={"claude-": 200_000},
+    prices=prices.LISTED,
+    long_prompts=prices.LONG_PROMPTS,
+    variant=prices.VARIANT,
     telemetry_name="anthropic",
 )

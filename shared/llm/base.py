@@ -83,6 +83,8 @@ class ModelRequest:
     """``<agent>-<leg>#<turn>``, in an agent's turns: begins the ids of calls that the provider gives none."""
     admission: Admission | None = field(default=None, compare=False, repr=False)
     """None: nobody limits it."""
+    queues: bool = field(default=True, compare=False)
+    """Whether it takes its place among those who wait for a limit that leaves no room; else somebody else is asked."""
 
 
 class ChatModel(Protocol):

@@ -73,6 +73,8 @@ class Provider:
     """The beginning of a model's name -> how many tokens it reads at once; the longest that fits counts."""
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The beginning of a model's name -> US dollars for a million tokens: input, output. 0 is a fact, too."""
+    long_prompts: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
+    """The same beginning -> above how many tokens of input another price holds for all of a call, and that."""
     variant: str = ".*"
     """What may stand behind such a beginning for its price to hold, a regular expression."""
     telemetry_name: str = ""

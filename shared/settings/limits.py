@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ekiden.shared.bounds import NUMBER, between
 from ekiden.shared.faults import fault_in
-from ekiden.shared.job_limits import Budget, JobLimits
+from ekiden.shared.job_limits import Budget, JobLimits, UserBudget
 from ekiden.shared.settings.values import json_of
 from ekiden.shared.storable import read_json
 
@@ -32,7 +32,7 @@ def _read(value: Any, kind: type[BaseModel] = JobLimits) -> dict[str, Any]:
     if unknown := sorted(map(str, said.keys() - kind.model_fields.keys())):
         raise ValueError(f"there is no limit {unknown[0]!r:.80}: there are {', '.join(kind.model_fields)}")
     try:
-        return kind.model_validate(dict(said)).model_dump(exclude_none=True)
+        return kind.model_validate(dict(said)).model_dump(exclude_defaults=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ValueError(f"{first['loc'][0]}: {fault_in(first)}") from None
@@ -40,6 +40,13 @@ def _read(value: Any, kind: type[BaseModel] = JobLimits) -> dict[str, Any]:
 
 def _read_budget(value: Any) -> dict[str, Any]:
     return _read(value, Budget)
+
+
+def _read_users(value: Any) -> dict[str, Any]:
+    said = _read(value, UserBudget)
+    if said.keys() == {"per"}:
+        raise ValueError("per: it bounds nothing by itself: give max_tokens, max_cost_usd or both, too")
+    return said
 
 
 class ModelLimitValues(BaseModel):
@@ -88,7 +95,7 @@ class LimitSettings(BaseModel):
     so, too."""
     model_limits: Annotated[dict[str, ModelLimitValues], BeforeValidator(_read_models)] = Field(default_factory=dict)
     """What all workers with one key may use of a model together, by the model's name, or ``PROVIDER/MODEL``."""
-    user_limits: Annotated[dict[str, Any], BeforeValidator(_read_budget)] = Field(default_factory=dict)
-    """What each user may use up in a day (UTC), by limit."""
+    user_limits: Annotated[dict[str, Any], BeforeValidator(_read_users)] = Field(default_factory=dict)
+    """What each user may use up ``per`` hour, day, week or month (UTC), by limit."""
     session_limits: Annotated[dict[str, Any], BeforeValidator(_read_budget)] = Field(default_factory=dict)
     """What each session may use up, by limit."""

@@ -306,8 +306,17 @@ def usage(day: str) -> str:
     return f"ekiden:usage:{day}"
 
 
+def budget(period: str) -> str:
+    """Hash: what counts for users' budgets of a period beside their use of today, by ``usage_of``.
+
+    ``<seconds>:<number>``: an hour, by its number since 1970; a week or a month, by its first day's. Each ``<day up to
+    which it counts> <tokens> <millionths of a US dollar>``, of an hour what is to be taken off. It lives twice as long.
+    """
+    return f"ekiden:budget:{period}"
+
+
 def usage_of(user: str) -> str:
-    r"""Return a user's field of a day, ``user\0<SHA-1>``: their budget stays when their name is forgotten."""
+    r"""Return a user's field of a day or period, ``user\0<SHA-1>``: budgets stay when a name is forgotten."""
     return f"user\0{hashlib.sha1(user.encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}"
 
 

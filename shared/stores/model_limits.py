@@ -53,9 +53,12 @@ class Wait:
     """There is no room for a call."""
 
     wait_s: float
+    """For how long, about; with those who come first."""
     part: str
     """Of which part of the limit: ``rpm``, ``tpm``, ``concurrent``; ``blocked``: the provider wants to be left alone;
     empty: of none, but others come first."""
+    look_s: float
+    """When it is worth asking again, for whoever does not queue."""
     others: bool = False
     """Whether others come first, who wait already."""
 
@@ -97,7 +100,13 @@ class RedisModelLimitStore:
         )
         if verdict == "ok":
             return Reserved(limit, job, rest[0], estimate)
-        return Wait(int(rest[0]) / 1000, rest[1], others=verdict == "behind")
+        told_ms, part, look_ms = rest
+        return Wait(int(told_ms) / 1000, part, int(look_ms) / 1000, others=verdict == "behind")
+
+    @translated
+    async def leave(self, limits: Sequence[ModelLimit], job: str) -> None:
+        """Give up what ``job`` has at these limits: a place, a call that it was woken for."""
+        await self._scripts.run("limit_leave", limits=[keys.limit(limit.key) for limit in limits], id=job)
 
     async def settle(self, reserved: Reserved, used: int) -> None:
         """Count what the call has used, in tokens, as far as that can be true."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from ekiden.shared.job_limits import BUDGETS, COUNTED
+from ekiden.shared.job_limits import BUDGETS, COUNTED, PERIODS, SHARED
 from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.driver import Pipeline, exceptions
@@ -48,6 +48,7 @@ _NAMES = {
     "QUEUED": keys.queued(""),
     "QUEUES": keys.QUEUES,
     "SESSIONS": keys.SESSIONS,
+    "SPENT_IN": keys.budget(""),
     "STOPPED": keys.STOPPED,
     "SUSPENDED": keys.suspended(""),
     "TIMERS": keys.TIMERS,
@@ -60,12 +61,12 @@ _FIELDS = {
     "FINISHED": ("queue", "cause", "need", "parent", "said", "kept_ms", "waits"),
     "MODEL_LIMIT": (
         *("rpm", "tpm", "concurrent", "calls", "tokens", "oldest", "paced_ms", "calls_left", "tokens_left"),
-        *("blocked_ms", "refusals", "beyond", "turn"),
+        *("blocked_ms", "refusals", "beyond", "lasts_ms", "turn"),
     ),
     "NUMBERED": ("created_ms", "jobs"),
     "FENCED": ("status", "leg", "fence", "owner", "seq", "cancel", "agent"),
     "PUSHED": ("status", "queue", "sends", "cause"),
-    "SHARED": BUDGETS,
+    "SHARED": SHARED,
     "SPENT": tuple(f"spent_{name}" for name in COUNTED),
 }
 """Which fields of a job the functions of the prelude go by: ``spending``, ``finish``, ``refusal``, ``push``; of a
@@ -79,6 +80,7 @@ _CONSTANTS = {
     "CIRCUIT_LONGEST_MS": str(keys.CIRCUIT_LONGEST_S * 1000),
     "CIRCUITS_TTL_S": str(keys.CIRCUITS_TTL_S),
     "DEAD_LETTERS_TTL_S": str(keys.DEAD_LETTERS_TTL_S),
+    **{f"{period.upper()}_S": str(seconds) for period, seconds in PERIODS.items()},
     "INDEXES": "{" + ", ".join(f"['{key}'] = '{kind}'" for key, kind in keys.KINDS.items()) + "}",
     "LESSONS_TTL_S": str(keys.LESSONS_TTL_S),
     "LIMIT_TTL_S": str(keys.LIMIT_TTL_S),

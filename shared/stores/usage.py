@@ -1,10 +1,12 @@
-"""What models were used for, day by day, and what is left of budgets."""
+"""What models were used for, day by day, and what of budgets is used up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ekiden.shared.job_limits import SHARED
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.redis import Redis, as_any, translated
+from ekiden.shared.stores.scripts import Scripts
 
 __all__ = ["RedisUsageStore", "UsageRow"]
 
@@ -30,6 +32,7 @@ class RedisUsageStore:
 
     def __init__(self, client: Redis) -> None:
         self._redis = client
+        self._scripts = Scripts(client)
 
     @translated
     async def rows(self, days: Sequence[int]) -> list[UsageRow]:
@@ -45,21 +48,13 @@ class RedisUsageStore:
         return found
 
     @translated
-    async def spent(self, session: str) -> dict[str, int]:
-        """Return what a session, and its user today, have used up, by the names of ``BUDGETS``."""
-        names = ("user", "spent_tokens", "spent_micro")
-        user, tokens, micro = await as_any(self._redis.hmget(keys.session(session), *names))
-        day = keys.usage(str(await self.today()))
-        row = await as_any(self._redis.hget(day, keys.usage_of(user or "")))
-        if row is None and await as_any(self._redis.hlen(day)) >= keys.MAX_USAGE_FIELDS:
-            row = await as_any(self._redis.hget(day, "user\0(others)"))
-        _, input_tokens, output_tokens, user_micro, _ = _counts(row or "")
-        return {
-            "user_tokens": input_tokens + output_tokens,
-            "user_micro": user_micro,
-            "session_tokens": int(tokens or 0),
-            "session_micro": int(micro or 0),
-        }
+    async def spent(self, session: str, per_s: int | None = None) -> dict[str, int]:
+        """Return what a session has used up, and its user today, or in the running period of ``per_s`` seconds.
+
+        By the names of ``SHARED``.
+        """
+        said = await self._scripts.run("spent", session=keys.session(session), per_s=per_s or "")
+        return dict(zip(SHARED, map(int, said), strict=True))
 
     async def today(self) -> int:
         """Return which day it is for the server, in days since 1970."""

@@ -387,3 +387,45 @@ def test_places_of_jobs_that_do_not_come_hold_up_nobody_however_many_there_are(b
         assert await stores.model_limits.wake() == [others[0]]
 
     backend.run(scenario)
+
+
+def test_a_job_that_another_model_serves_leaves_nothing_behind(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        clock, limits = Clock(stores), [ModelLimit(f"k:{name}", name, rpm=1, tpm=50, concurrent=1) for name in "abc"]
+        waits, woken, died = limits
+        for limit in (waits, woken):
+            await used_up(stores, limit)
+        [job] = await waiting(stores, "a", 1, woken)
+        await clock.move(62)
+        assert await stores.model_limits.wake() == [job]
+        await used_up(stores, waits)
+        assert isinstance(await stores.model_limits.take(waits, job, 10, queues=True), Wait)
+        assert isinstance(await take(stores, died, job), Reserved)
+        await stores.model_limits.leave(limits, job)
+        assert [await stores.model_limits.state(limit) for limit in limits] == [
+            LimitState(1, 10, 0, 0, 0.0),
+            LimitState(0, 0, 0, 0, 0.0),
+            LimitState(1, 10, 0, 0, 0.0),  # the worker that died may have called
+        ]
+        assert isinstance(await take(stores, woken), Reserved), "at once: it was not used"
+        assert await as_any(stores.client.zrange(f"{keys.limit('k:a')}:waiting", 0, -1)) == []
+
+    backend.run(scenario)
+
+
+def test_a_call_that_a_job_was_woken_for_is_kept_a_minute_also_where_the_job_does_something_else(
+    backend: Backend,
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        clock, limit = Clock(stores), ModelLimit("k:m", "m", rpm=1, concurrent=1)
+        await used_up(stores, limit)
+        [job] = await waiting(stores, "a", 1, limit)
+        await as_any(stores.client.zadd(keys.LEASES, {job: 10**15}))  # it is renewed all the time
+        await clock.move(62)
+        assert await stores.model_limits.wake() == [job]
+        await clock.move(59)
+        assert isinstance(await take(stores, limit), Wait)
+        await clock.move(2)
+        assert isinstance(await take(stores, limit), Reserved)
+
+    backend.run(scenario)

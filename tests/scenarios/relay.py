@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.dispatcher.dispatch import DispatchHandler
+from ekiden.dispatcher.routing.base import Router
 from ekiden.dispatcher.routing.rules import RuleRouter
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
@@ -27,6 +28,7 @@ from ekiden.shared.llm.models import ModelChoice, ModelValues
 from ekiden.shared.memory.base import Embedder
 from ekiden.shared.memory.recollections import Recollections
 from ekiden.shared.messages import Message
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.policy.engine import Policy
 from ekiden.shared.prices import Prices
 from ekiden.shared.records import Ended, HandedOff, JobRequested, ModelReplied, Record, Refused, Retried, ToolFinished
@@ -46,7 +48,6 @@ from ekiden.workers.graphs.handler import GraphHandler
 from ekiden.workers.leg import AgentHandler, Means
 from ekiden.workers.memory import Remember, Remembering, nothing
 from ekiden.workers.model_callers import ModelCallers
-from ekiden.workers.model_limits import ModelLimits
 from ekiden.workers.own_tools import OwnTools, Servers
 from ekiden.workers.playback.models import RecordedCallers
 from ekiden.workers.playback.recorded import Recordings
@@ -213,6 +214,7 @@ class Relay:
         recordings: Recordings | None = None,
         worker: Handler | None = None,
         servers: Servers | None = None,
+        router: Router | None = None,
     ) -> None:
         """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
         self.stores = stores
@@ -220,9 +222,8 @@ class Relay:
         registry, asking = Registry(tools), HookAsking(hooks)
         definitions = Definitions(stores.catalogs)
         root = root.resolve() if root else None
-        models = ModelCallers(
-            _OneModel(model, window), Prices(prices), ModelLimits(stores.model_limits, limits or {}, {})
-        )
+        limited = ModelLimits(stores.model_limits, limits or {}, {})
+        models = ModelCallers(_OneModel(model, window), Prices(prices), limited)
         runner = ToolRunner(registry, 2)
         if recordings is not None:
             runner = RecordedToolRunner(recordings, registry)
@@ -245,12 +246,13 @@ class Relay:
         rails = RequestRails(request_guardrails(list(request_rails)))
         routes = DispatchHandler(
             catalog,
-            RuleRouter(),
+            router or RuleRouter(),
             fallback,
             stores.sessions,
             hooks=asking,
             budgets=budgets,
             usage=stores.usage,
+            limits=limited,
             rails=rails,
         )
         self._dispatcher = Runner(stores.jobs, leases, routes, cycles=cycles)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.job_limits import Period, UserBudget
 from ekiden.shared.loop_kinds import LOOP_KINDS
 from ekiden.shared.settings.files import change_setting, global_file, project_file, read_settings
 from ekiden.shared.settings.limits import ModelLimitValues
@@ -269,6 +270,30 @@ def test_budgets_are_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.user_limits, settings.session_limits) == ({"max_tokens": 5_000}, {"max_cost_usd": 1.5})
     monkeypatch.setenv("EKIDEN_USER_LIMITS", '{"max_turns": 5}')
     with pytest.raises(ConfigurationError, match="there is no limit 'max_turns': there are max_tokens, max_cost_usd"):
+        load_settings()
+
+
+@pytest.mark.parametrize("per", ["hour", "day", "week", "month"])
+def test_a_users_budget_is_for_a_day_or_for_what_it_says(monkeypatch: pytest.MonkeyPatch, per: Period) -> None:
+    monkeypatch.setenv("EKIDEN_USER_LIMITS", json.dumps({"max_cost_usd": 20, "per": per}))
+    budget = UserBudget(**load_settings().user_limits)
+    assert (budget.max_cost_usd, budget.per) == (20.0, per)
+    assert (budget == UserBudget(max_cost_usd=20)) == (per == "day")
+
+
+@pytest.mark.parametrize(
+    ("variable", "said", "why"),
+    [
+        ("USER", {"max_tokens": 5, "per": "year"}, "per: must be 'hour', 'day', 'week' or 'month'"),
+        ("USER", {"per": "month"}, "per: it bounds nothing by itself"),
+        ("SESSION", {"max_tokens": 5, "per": "month"}, "there is no limit 'per': there are max_tokens, max_cost_usd"),
+    ],
+)
+def test_a_period_that_cannot_be_meant_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str, said: dict[str, object], why: str
+) -> None:
+    monkeypatch.setenv(f"EKIDEN_{variable}_LIMITS", json.dumps(said))
+    with pytest.raises(ConfigurationError, match=why):
         load_settings()
 
 

@@ -89,6 +89,7 @@ _WHY_NOT: Mapping[FallbackCause, str] = {
     "unavailable": "is not available",
     "quota": "has no quota left",
     "refused": "refuses",
+    "limit": "has no room",
 }
 
 

@@ -380,15 +380,62 @@ local function account(job, session, used)
   save(its)
 end
 
--- What of the budgets that others share there is left to look at: the user's of today, the session's.
-local function shared_spending(session)
+-- What a user used on a day: tokens, millionths of a US dollar.
+local function used_on(day, user)
+  local key = USAGE .. whole(day)
+  local own = call('HGET', key, field_of(user))
+  local _, row = user_row(key, user, own, own and 0 or call('HLEN', key))
+  local _, input, output, micro = unpack(usage_of(row))
+  return input + output, micro
+end
+
+-- The first day of a week (which begins on Monday), or of a month, that a day is in; days count from 1970-01-01, a Thursday.
+-- Months: days of the 400 years that the calendar repeats itself in, whose years begin in March ("civil_from_days").
+local function first_day(per_s, day)
+  if per_s == WEEK_S then return day - (day + 3) % 7 end
+  local at = (day + 719468) % 146097
+  local year = math.floor((at - math.floor(at / 1460) + math.floor(at / 36524) - math.floor(at / 146096)) / 365)
+  local of_year = at - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  return day - of_year + math.floor((153 * math.floor((5 * of_year + 2) / 153) + 2) / 5)
+end
+
+-- What counts for the budget of an hour, a week or a month beside what a user used today: the days before; or less, what
+-- had been used today when the hour was first looked at. Added up once a day, or an hour.
+local function beside_today(per_s, user, day, tokens, micro)
+  local number = per_s == HOUR_S and math.floor(wall / 3600000) or first_day(per_s, day)
+  local period, name = SPENT_IN .. whole(per_s) .. ':' .. whole(number), field_of(user)
+  local row = call('HGET', period, name)
+  local upto, more_tokens, more_micro = string.match(row or '', '^(%d+) (%-?%d+) (%-?%d+)$')
+  upto, more_tokens, more_micro = tonumber(upto), tonumber(more_tokens or 0), tonumber(more_micro or 0)
+  if upto and upto >= day then return more_tokens, more_micro end
+  local is_kept = row or call('HLEN', period) < MAX_USAGE_FIELDS
+  if per_s == HOUR_S then
+    if not is_kept then return 0, 0 end
+    more_tokens, more_micro = -tokens, -micro
+  else
+    for earlier = upto or number, day - 1 do
+      local its_tokens, its_micro = used_on(earlier, user)
+      more_tokens, more_micro = more_tokens + its_tokens, more_micro + its_micro
+    end
+  end
+  if is_kept then
+    call('HSET', period, name, whole(day) .. ' ' .. whole(more_tokens) .. ' ' .. whole(more_micro))
+    call('EXPIRE', period, whole(2 * per_s))
+  end
+  return more_tokens, more_micro
+end
+
+-- What of the budgets that others share there is left to look at: the user's, of so many seconds (false: of today), and the
+-- session's.
+local function shared_spending(session, per_s)
   local its, found = read('', session, 'user', 'spent_tokens', 'spent_micro'), {}
   found.session_tokens, found.session_micro = its.spent_tokens or 0, its.spent_micro or 0
-  local day, user = USAGE .. whole(math.floor(wall / DAY_MS)), its.user or ''
-  local own = call('HGET', day, field_of(user))
-  local _, row = user_row(day, user, own, own and 0 or call('HLEN', day))
-  local _, input, output, micro = unpack(usage_of(row))
-  found.user_tokens, found.user_micro = input + output, micro
+  local day, user = math.floor(wall / DAY_MS), its.user or ''
+  found.user_tokens, found.user_micro = used_on(day, user)
+  if per_s then
+    local tokens, micro = beside_today(tonumber(per_s), user, day, found.user_tokens, found.user_micro)
+    found.user_tokens, found.user_micro = found.user_tokens + tokens, found.user_micro + micro
+  end
   return found
 end
 
@@ -399,8 +446,8 @@ local function distrust(job, session, is_untrusted)
   call('HSET', session, 'untrusted', 1)
 end
 
--- What has a limit in the root job, with what is spent of it and the limit: 'turns 3 10 tokens 812 1000'; and whether one of
--- them is used up.
+-- What has a limit in the root job, with what is spent of it and the limit: 'turns 3 10 tokens 812 1000'; a user's with the
+-- seconds that it is for, unless that is a day: 'user_tokens/3600 7 9'. And whether one of them is used up.
 local function spending(purse, session)
   local said, is_used_up, budgets = {}, false, {SHARED}
   local function note(name, spent, most)
@@ -411,8 +458,9 @@ local function spending(purse, session)
   for _, name in ipairs(budgets) do
     local most = purse['max_' .. name]
     if most then
-      shared = shared or shared_spending(session)
-      note(name, shared[name], most)
+      local per_s = purse.max_user_per_s
+      shared = shared or shared_spending(session, per_s)
+      note(per_s and string.sub(name, 1, 5) == 'user_' and name .. '/' .. per_s or name, shared[name], most)
     end
   end
   for _, name in ipairs({COUNTED}) do
@@ -551,18 +599,28 @@ local function limit_count(limit, second, calls, tokens)
   if tokens ~= 0 then call('HINCRBY', limit.key, 'tokens:' .. second, whole(tokens)) end
 end
 
--- Free the slots of those who neither hold a lease nor are just being woken: their worker has died. What it had reserved
--- counts, since it may have called; a job that was woken and never came has not.
+-- Free what a job holds of a limit, and never settled. What its worker had reserved counts, since it may have called; the
+-- call that a job was woken for has not been made.
+local function limit_release(limit, id)
+  local second, size = string.match(call('HGET', limit.key .. ':held', id) or '', '^%+(%d+) (%d+)$')
+  if second then
+    limit_count(limit, second, -1, -size)
+    if limit.rpm then limit.calls_left = limit.calls_left + 1 end
+    if limit.tpm then limit.tokens_left = limit.tokens_left + size end
+  end
+  call('ZREM', limit.key .. ':slots', id)
+  call('HDEL', limit.key .. ':held', id)
+end
+
+-- Free the slots of those who hold no lease: their worker has died; and of those who were woken for a call and did not make
+-- it in time, whatever else they do.
 local function limit_prune(limit)
   local slots, held = limit.key .. ':slots', limit.key .. ':held'
   for _, id in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now)) do
-    if is_leased(id) then
+    if is_leased(id) and string.sub(call('HGET', held, id) or '', 1, 1) ~= '+' then
       call('ZADD', slots, now + SLOT_MS, id)
     else
-      local second, size = string.match(call('HGET', held, id) or '', '^%+(%d+) (%d+)$')
-      if second then limit_count(limit, second, -1, -size) end
-      call('ZREM', slots, id)
-      call('HDEL', held, id)
+      limit_release(limit, id)
     end
   end
 end

@@ -17,6 +17,8 @@ if this.tpm then this.tokens_left = math.max(-this.tpm, this.tokens_left - more)
 if used ~= '' then
   local beyond, most = tonumber(this.beyond or 0), this.tpm or math.huge
   put(this, 'beyond', math.min(most, beyond + (math.min(most, used) - estimate - beyond) / 8))
+  local lasts = math.max(0, now - second * 1000)
+  put(this, 'lasts_ms', whole(this.lasts_ms and this.lasts_ms + (lasts - this.lasts_ms) / 8 or lasts))
   if this.refusals then drop(this, 'refusals') end
 end
 if blocked_ms == 'more' then

@@ -29,18 +29,25 @@ if wait == 0 and not place and others == 0 then
   return {'ok', whole(this.second) .. ' ' .. whole(size)}
 end
 limit_save(this)
-if queues == '0' then return {others > 0 and 'behind' or 'wait', whole(wait), part} end
 local share = math.max(this.rpm and 1 / this.rpm or 0, this.tpm and size / this.tpm or 0)
-if share == 0 then share = 1 end
-local turn = tonumber(this.turn or 0)
+local turn, weight = tonumber(this.turn or 0), share > 0 and share or 1
+local user = call('HGET', session, 'user') or ''
+local known = call('ZSCORE', users, user)
+local mine = place or math.max(turn, known or 0) + weight
+
+-- How long it takes, about, until those in front have had their calls and there is room. Who has few jobs is let in between.
+local slots_ms = this.concurrent and (this.lasts_ms or 0) / this.concurrent or 0
+local by_turns = (mine - turn) / weight * (call('ZCARD', users) + (known and 0 or 1)) - 1
+local in_front = math.max(0, math.min(by_turns, others - (place and 1 or 0)))
+local first = part == 'concurrent' and math.max(wait, slots_ms) or wait
+local told = whole(first + in_front * math.max(share * 60000, slots_ms))
+
+if queues == '0' then return {others > 0 and 'behind' or 'wait', told, part, whole(wait)} end
 if not place then
-  local user = call('HGET', session, 'user') or ''
-  place = math.max(turn, call('ZSCORE', users, user) or 0) + share
-  call('ZADD', users, place, user)
-  call('ZADD', waiting, place, id)
+  call('ZADD', users, mine, user)
+  call('ZADD', waiting, mine, id)
   call('HSET', asked, id, whole(size))
   for _, key in ipairs({waiting, users, asked, limit}) do call('EXPIRE', key, TTL_S) end
   redis.call('SADD', LIMITED, limit)
 end
-local minutes = math.min((place - turn) * call('ZCARD', users), (others + 1) * share)
-return {'queued', whole(math.max(wait, (this.rpm or this.tpm) and minutes * 60000 or 0)), part}
+return {'queued', told, part, whole(wait)}

@@ -1,5 +1,5 @@
--- Take a user's name out of what was used on a day: that counts as of others from now on. What counts for today's budget
--- stays, under no name, or whoever is forgotten could begin anew.
+-- Take a user's name out of what was used on a day: that counts as of others from now on. What counts for a budget that runs
+-- stays, under no name, or whoever is forgotten could begin anew: of today, and, where somebody has one, of the week and month.
 -- KEYS day
 -- ARGV user
 local others, from, of_user = '\0(others)\0', #'row\0' + 1, '\0' .. user .. '\0'
@@ -16,5 +16,13 @@ for _, name in ipairs(call('HKEYS', day)) do
   end
 end
 call('HDEL', day, 'user\0' .. user)   -- as versions before had it
-if day ~= USAGE .. whole(math.floor(wall / DAY_MS)) then call('HDEL', day, field_of(user)) end
+local today = math.floor(wall / DAY_MS)
+if day ~= USAGE .. whole(today) then
+  for _, per_s in ipairs({WEEK_S, MONTH_S}) do
+    if call('EXISTS', SPENT_IN .. per_s .. ':' .. whole(first_day(per_s, today))) == 1 then
+      beside_today(per_s, user, today, used_on(today, user))
+    end
+  end
+  call('HDEL', day, field_of(user))
+end
 return {'ok'}

@@ -15,6 +15,7 @@ from ekiden.shared.once import Once
 from ekiden.shared.records import (
     Ended,
     Entry,
+    FellBack,
     HandedOff,
     Hooked,
     JobRequested,
@@ -103,15 +104,17 @@ def test_what_goes_wrong_on_the_way_is_shown_with_its_cause() -> None:
         Refused(leg=1, call_id="c", name="transfer_to_x", code="CIRCULAR_HANDOFF", message="answer yourself"),
         LegSuspended(leg=1, cause="missing_tools", delay_s=0.5, detail="tools bash"),
         LegSuspended(leg=1, cause="limit", delay_s=60, detail="m's limit of 10 calls a minute, about 12 s"),
+        FellBack(leg=1, model="m", why="limit", text="m's limit of 10 calls a minute, about 12 s", to="n"),
         Noticed(leg=1, text="the catalog changed"),
         Ended(leg=1, status="failed", reason="TIMEOUT", error="too long"),
     )
-    assert text.splitlines()[:7] == [
+    assert text.splitlines()[:8] == [
         "💡 debugger goes on: attempt 2",
         "🔧 bash: no way",
         "⛔ debugger: transfer_to_x refused (CIRCULAR_HANDOFF): answer yourself",
         "⏳ debugger waits 0.5 s: missing tools: tools bash",
         "⏳ debugger waits for m's limit of 10 calls a minute, about 12 s",
+        "💡 m has no room, n is asked: m's limit of 10 calls a minute, about 12 s",
         "💡 the catalog changed",
         "❌ failed (TIMEOUT): too long",
     ]

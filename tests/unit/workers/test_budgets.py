@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,18 +11,19 @@ import pytest
 
 from ekiden.dispatcher.cli.commands.usage import summed
 from ekiden.shared.ids import session_of
-from ekiden.shared.job_limits import Budget, Budgets, Used, why_no_budget
+from ekiden.shared.job_limits import PERIODS, Budget, Budgets, Period, Used, UserBudget, why_no_budget
 from ekiden.shared.llm.base import ModelReply
 from ekiden.shared.messages import MOST_TOKENS, Usage
 from ekiden.shared.records import LastTurn, LimitNear, ModelReplied, Routed
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
+from tests.doubles.clocks import let_clock_be_set, set_clock
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.world import Replies, What, call, calls, said, tool_named
 
 SOLO = {"name": "solo", "limits": {"max_turns": 50}}
-NONE = Budget()
+NONE, ANY = Budget(), UserBudget()
 _requests = itertools.count(1)
 
 
@@ -37,7 +39,7 @@ def using(reply: ModelReply, tokens: int, model: str = "test") -> ModelReply:
 LOOKS = tuple(using(calls(call(f"c{n}", "look", what=str(n))), 100) for n in range(30))
 
 
-def world(stores: Stores, *replies: ModelReply, users: Budget = NONE, sessions: Budget = NONE) -> Relay:
+def world(stores: Stores, *replies: ModelReply, users: UserBudget = ANY, sessions: Budget = NONE) -> Relay:
     model = Replies({"solo": replies})
     prices = {"test": (1_000.0, 1_000.0)}
     tools = [tool_named("look", look, read_only=True)]
@@ -55,7 +57,7 @@ async def ask(relay: Relay, user: str, session: str | None = None) -> Story:
 
 def test_a_users_budget_ends_the_job_that_uses_it_up_and_refuses_the_next_ones_of_that_user_only() -> None:
     async def scenario(stores: Stores) -> None:
-        relay = world(stores, *LOOKS, users=Budget(max_tokens=450))
+        relay = world(stores, *LOOKS, users=UserBudget(max_tokens=450))
         first = await ask(relay, "ann")
         assert (first.view.status, first.view.reason) == ("failed", "MAX_TOKENS")
         assert len(first.of(ModelReplied)) == 5, "the reply that reaches it is the last"
@@ -72,9 +74,46 @@ def test_a_users_budget_ends_the_job_that_uses_it_up_and_refuses_the_next_ones_o
     on_server(scenario)
 
 
+@pytest.mark.parametrize("per", ["hour", "week", "month"])
+def test_a_budget_is_for_the_period_that_it_says(per: Period, monkeypatch: pytest.MonkeyPatch) -> None:
+    let_clock_be_set(monkeypatch)
+
+    async def scenario(stores: Stores) -> None:
+        await set_clock(stores, 1_800 - int(time.time()) % 3_600)  # no hour ends meanwhile
+        relay = world(stores, *LOOKS, users=UserBudget(max_tokens=450, per=per))
+        first = await ask(relay, "ann")
+        assert (first.view.reason, len(first.of(ModelReplied))) == ("MAX_TOKENS", 5)
+        [near] = first.of(LimitNear)
+        assert f"of the 450 tokens that this user may use up in {'an' if per == 'hour' else 'a'} {per} are" in near.text
+        told = (
+            rf"used up this {per}'s budget: 500 of 450 tokens \(limits\.users\.max_tokens\); there is room again at 20"
+        )
+        assert re.search(told, first.view.result or "")
+        second = await ask(relay, "ann")
+        assert (second.view.status, second.of(Routed)) == ("failed", [])
+        assert re.search(told, second.view.result or "")
+        assert (await stores.forks.limits_of(first.view.id)) == {"user_tokens": 450, "user_per_s": PERIODS[per]}
+
+    on_server(scenario)
+
+
+def test_a_months_budget_knows_what_was_used_before_it_was_set() -> None:
+    async def scenario(stores: Stores) -> None:
+        today = await stores.usage.today()
+        month = datetime.now(UTC).replace(day=1)
+        for day in {today, (month - datetime(1970, 1, 1, tzinfo=UTC)).days}:
+            await as_any(stores.client.hset(keys.usage(str(day)), keys.usage_of("ann"), "1 300 0 0 0"))
+            await stores.client.expire(keys.usage(str(day)), 1_000)
+        relay = world(stores, *LOOKS, users=UserBudget(max_tokens=300, per="month"))
+        assert (await ask(relay, "ann")).of(Routed) == []
+        assert (await ask(relay, "bob")).of(Routed) != []
+
+    on_server(scenario)
+
+
 def test_money_counts_as_tokens_do() -> None:
     async def scenario(stores: Stores) -> None:
-        relay = world(stores, *LOOKS, users=Budget(max_cost_usd=0.25))
+        relay = world(stores, *LOOKS, users=UserBudget(max_cost_usd=0.25))
         first = await ask(relay, "ann")
         assert (first.view.reason, len(first.of(ModelReplied))) == ("MAX_COST", 3)
         assert "0.3 of 0.25 US dollars (limits.users.max_cost_usd)" in (first.view.result or "")
@@ -127,7 +166,7 @@ def test_what_is_used_is_counted_by_agent_user_and_model() -> None:
 
 def test_who_is_forgotten_has_used_what_was_used_and_cannot_begin_anew_today() -> None:
     async def scenario(stores: Stores) -> None:
-        relay = world(stores, using(said("done"), 50), users=Budget(max_tokens=90))
+        relay = world(stores, using(said("done"), 50), users=UserBudget(max_tokens=90))
         today = await stores.usage.today()
         before = {
             f"row\0{agent}\0{user}\0test": "1 40 10 0 1" for agent, user in (("solo", "(others)"), ("ann", "bob"))
@@ -159,7 +198,7 @@ def test_a_day_does_not_grow_for_ever() -> None:
         many: dict[Any, Any] = {f"row\0a\0user{number}\0m": "1 1 1 0 0" for number in range(keys.MAX_USAGE_ROWS)}
         await as_any(stores.client.hset(keys.usage(str(today)), mapping=many))
         await stores.client.expire(keys.usage(str(today)), 1_000)
-        relay = world(stores, using(said("done"), 50), users=Budget(max_tokens=90))
+        relay = world(stores, using(said("done"), 50), users=UserBudget(max_tokens=90))
         for _ in range(2):
             assert (await ask(relay, "ann")).view.status == "done"
         assert (await ask(relay, "ann")).view.reason == "MAX_TOKENS", "budgets count all the same"
@@ -175,7 +214,7 @@ def test_users_that_find_a_full_day_share_one_budget() -> None:
         many: dict[Any, Any] = {keys.usage_of(str(number)): "1 1 1 0 0" for number in range(keys.MAX_USAGE_FIELDS)}
         await as_any(stores.client.hset(day, mapping=many))
         await stores.client.expire(day, 1_000)
-        relay = world(stores, using(said("done"), 50, model="one of ever new names"), users=Budget(max_tokens=90))
+        relay = world(stores, using(said("done"), 50, model="one of ever new names"), users=UserBudget(max_tokens=90))
         told = [(await ask(relay, user)).view.status for user in ("ann", "bob", "cem", "7")]
         assert told == ["done", "done", "failed", "done"]
         assert await as_any(stores.client.hlen(day)) == keys.MAX_USAGE_FIELDS + 2
@@ -190,7 +229,7 @@ def test_what_a_server_says_that_a_call_used_is_believed_within_reason(said_: in
     async def scenario(stores: Stores) -> None:
         reply = said("done")
         told = ModelReply(message=reply.message, usage=Usage(input_tokens=said_, output_tokens=5), model="a\0b")
-        relay = world(stores, told, users=Budget(max_tokens=10**9))
+        relay = world(stores, told, users=UserBudget(max_tokens=10**9))
         for _ in range(2):
             assert (await ask(relay, "ann")).view.status == "done"
         [row] = await stores.usage.rows([await stores.usage.today()])
@@ -210,12 +249,32 @@ def test_a_row_that_none_of_us_has_written_stops_nobody() -> None:
         }
         await as_any(stores.client.hset(keys.usage(str(today)), mapping=odd))
         await stores.client.expire(keys.usage(str(today)), 1_000)
-        relay = world(stores, using(said("done"), 50), users=Budget(max_tokens=90))
+        relay = world(stores, using(said("done"), 50), users=UserBudget(max_tokens=90))
         assert (await ask(relay, "ann")).view.status == "done"
         [row] = await stores.usage.rows([today])
         assert (row.calls, row.input_tokens) == (1, 40)
 
     on_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("per", "told"),
+    [
+        (
+            "hour",
+            "this hour's budget: 5 of 4 tokens (limits.users.max_tokens); there is room again at 2026-02-24 23:00 UTC",
+        ),
+        ("day", "2026-02-25 00:00 UTC, in 1 h 30 min"),
+        (
+            "week",
+            "this week's budget: 5 of 4 tokens (limits.users.max_tokens); there is room again at 2026-03-02 00:00",
+        ),
+        ("month", "2026-03-01 00:00 UTC, in 4 d 1 h"),
+    ],
+)
+def test_there_is_room_again_when_the_period_ends(per: Period, told: str) -> None:
+    now = datetime(2026, 2, 24, 22, 30, tzinfo=UTC)  # a Tuesday
+    assert told in why_no_budget(Used("users.max_tokens", 5, 4, of_job=True, per=per), now)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ import pytest
 
 from ekiden.shared.errors import (
     CircuitOpen,
+    ExceedsLimit,
     MalformedCall,
     ModelAccessDenied,
     ModelError,
     ModelUnavailable,
+    OverLimit,
     QuotaExhausted,
 )
 from ekiden.shared.fallback_causes import FallbackCause
@@ -168,3 +170,59 @@ def test_the_window_is_what_every_model_reads() -> None:
     caller = ModelCaller([Candidate(big, model), Candidate(small, model)], Prices(), record)
     assert (caller.name, caller.window) == ("scripted", small.window)
     assert small.window < big.window
+
+
+FULL = OverLimit("first's limit", 40.0)
+
+
+def queued(team: World) -> list[str]:
+    """Who was asked in the end, to take a place in its queue."""
+    return [model.name for model in team.models for one in model.asked if one.queues]
+
+
+def test_a_model_without_room_is_passed_by_where_the_agent_says_so() -> None:
+    team = world(FULL, says("hello"), on=("limit",))
+    assert team.ask().reply.model == "second"
+    assert (team.passed, queued(team)) == ([("first", "limit", "second")], [])
+
+
+@pytest.mark.parametrize("on", [("unavailable", "quota"), ("limit",)])
+def test_without_that_or_without_another_model_it_is_waited_for(on: tuple[FallbackCause, ...]) -> None:
+    others = (says("hello"),) if "limit" not in on else ()
+    team = world(FULL, *others, on=on)
+    with pytest.raises(OverLimit) as raised:
+        team.ask()
+    assert raised.value is FULL
+    assert (team.records, queued(team), len(team.models[0].asked)) == ([], ["first"], 1)
+
+
+@pytest.mark.parametrize(
+    ("waits", "who", "told"),
+    [
+        ((40.0, 5.0, 9.0), "second", "second; first; third"),
+        ((5.0, 5.0, 9.0), "first", "first; second; third"),
+    ],
+)
+def test_where_none_has_room_the_one_that_has_it_soonest_is_waited_for(
+    waits: tuple[float, ...], who: str, told: str
+) -> None:
+    team = world(*map(OverLimit, ("first", "second", "third"), waits), on=("limit",))
+    with pytest.raises(OverLimit) as raised:
+        team.ask()
+    assert (str(raised.value), raised.value.wait_s, queued(team)) == (told, min(waits), [who])
+
+
+def test_room_is_waited_for_whatever_else_the_other_models_lack() -> None:
+    for other in (AWAY, ModelAccessDenied("bad key"), ExceedsLimit("too large")):
+        team = world(other, FULL, on=("limit", "unavailable")) if other is AWAY else world(FULL, other, on=("limit",))
+        with pytest.raises(OverLimit, match="first's limit"):
+            team.ask()
+        assert len(queued(team)) == 1
+
+
+def test_a_request_that_is_too_large_for_a_limit_goes_to_the_next_and_fails_where_there_is_none() -> None:
+    large = ExceedsLimit("too large")
+    assert world(large, says("hello"), on=("limit",)).ask().reply.model == "second"
+    for team in (world(large, says("hello")), world(large, on=("limit",)), world(large, large, on=("limit",))):
+        with pytest.raises(ExceedsLimit, match="too large"):
+            team.ask()

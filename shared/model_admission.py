@@ -1,13 +1,13 @@
-"""Limits of models that all workers keep together: a call waits a moment in its worker; for longer its leg, in none."""
+"""Limits of models: a call waits a moment where it is made; for longer its leg, in no worker, or others are asked."""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ekiden.shared.errors import EkidenError, ModelError, ModelUnavailable, OverLimit
+from ekiden.shared.errors import EkidenError, ExceedsLimit, ModelError, ModelUnavailable, OverLimit
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.context_windows import tokens_in, tokens_in_tools, tokens_of
 from ekiden.shared.messages import Message
@@ -18,7 +18,7 @@ from ekiden.shared.stores.model_limits import ModelLimit, RedisModelLimitStore, 
 __all__ = ["ModelLimits"]
 
 PATIENCE_S = 1.0
-"""How long a call waits in its worker; what must wait longer waits without one."""
+"""How long a call waits where it is made, unless whoever makes it says otherwise."""
 _SHORTEST_S = 0.05
 _SETTLE_S = 1.0
 """How long a stopped call takes at most to give back what it has reserved: it ends by itself."""
@@ -26,7 +26,7 @@ _PARTS = {"rpm": "calls a minute", "tpm": "tokens a minute", "concurrent": "call
 
 
 class ModelLimits:
-    """The limits of one worker process."""
+    """The limits that one process keeps to."""
 
     def __init__(
         self, store: RedisModelLimitStore, said: Mapping[str, ModelLimitValues], env: Mapping[str, str]
@@ -36,9 +36,21 @@ class ModelLimits:
         self._env = env
         self._known: dict[str, ModelLimit | None] = {}
 
-    def on(self, model: ChatModel, job: str) -> ChatModel:
-        """Return ``model`` as the job may ask it."""
-        return _Limited(model, _JobAdmission(self._store, self._of, job)) if self._said else model
+    def for_job(
+        self, job: str, models: Sequence[str] = (), *, patience_s: float = PATIENCE_S, queues: bool = True
+    ) -> Callable[[ChatModel], ChatModel]:
+        """Return what makes of a model one that the job may ask.
+
+        Args:
+            job: Which; it is running.
+            models: Those of which one serves a call, by name: it takes the job off the queues of the others.
+            patience_s: How long a call waits at most where it is made.
+            queues: Whether a leg is paused for what must wait longer; else nobody waits, ``OverLimit`` is all.
+        """
+        if not self._said:
+            return lambda model: model
+        admission = _JobAdmission(self._store, self._of, job, models, patience_s=patience_s, queues=queues)
+        return lambda model: _Limited(model, admission)
 
     def _of(self, model: str) -> ModelLimit | None:
         if model not in self._known:
@@ -61,18 +73,34 @@ class _Limited:
 class _JobAdmission:
     """Lets the calls of one job in, one after the other."""
 
-    def __init__(self, store: RedisModelLimitStore, limit_of: Callable[[str], ModelLimit | None], job: str) -> None:
+    def __init__(
+        self,
+        store: RedisModelLimitStore,
+        limit_of: Callable[[str], ModelLimit | None],
+        job: str,
+        models: Sequence[str],
+        *,
+        patience_s: float,
+        queues: bool,
+    ) -> None:
         self._store = store
         self._limit_of = limit_of
         self._job = job
+        self._limits = [limit for limit in map(limit_of, models) if limit is not None]
+        self._patience_s = patience_s
+        self._queues = queues
         self._size = _MessageSizes()
+        self._has_left = False
+        """Whether nothing is left of what earlier attempts at the leg had at other limits; this one takes one place."""
 
     async def __call__(self, request: ModelRequest, attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
         """See ``Admission``."""
         if (limit := self._limit_of(request.model)) is None:
+            await self._leave_others(limit)
             return await attempt()
-        reserved = await self._reserve(limit, self._estimate(limit, request))
+        reserved = await self._reserve(limit, self._estimate(limit, request), queues=self._queues and request.queues)
         try:
+            await self._leave_others(limit)
             reply = await attempt()
         except ModelError as error:
             await self._failed(reserved, error)
@@ -83,20 +111,29 @@ class _JobAdmission:
         await self._settle(reserved, reply.usage.input_tokens + reply.usage.output_tokens or reserved.size)
         return reply
 
-    async def _reserve(self, limit: ModelLimit, estimate: int) -> Reserved:
-        patient_until = time.monotonic() + PATIENCE_S
+    async def _reserve(self, limit: ModelLimit, estimate: int, *, queues: bool) -> Reserved:
+        patient_until = time.monotonic() + self._patience_s
         while True:
             taken = await self._store.take(limit, self._job, estimate, queues=False)
             if isinstance(taken, Reserved):
                 return taken
-            wait_s = max(taken.wait_s, _SHORTEST_S) * random.uniform(1.0, 1.2)  # noqa: S311  # no secret
+            wait_s = max(taken.look_s, _SHORTEST_S) * random.uniform(1.0, 1.2)  # noqa: S311  # no secret
             if taken.others or time.monotonic() + wait_s > patient_until:
                 break
             await asyncio.sleep(wait_s)
-        taken = await self._store.take(limit, self._job, estimate, queues=True)
+        if queues:
+            await self._leave_others(limit)
+            taken = await self._store.take(limit, self._job, estimate, queues=True)
         if isinstance(taken, Reserved):
             return taken
         raise OverLimit(_told(limit, taken), taken.wait_s)
+
+    async def _leave_others(self, kept: ModelLimit | None) -> None:
+        """Give up places, and reservations, at the limits of the other models: this one serves the job."""
+        others = [limit for limit in self._limits if limit != kept]
+        if others and not self._has_left:
+            await self._store.leave(others, self._job)
+        self._has_left = True
 
     async def _failed(self, reserved: Reserved, error: ModelError) -> None:
         leave_alone_s, refused = None, False
@@ -116,7 +153,7 @@ class _JobAdmission:
             return 1
         size = self._size.of(request.messages) + tokens_of(request.instructions) + tokens_in_tools(request.tools)
         if size > limit.tpm:
-            raise ModelError(
+            raise ExceedsLimit(
                 f"a call of {limit.name} takes about {size:,} tokens, and limits.models lets {limit.tpm:,} a minute "
                 f"through: raise limits.models.{limit.name}.tpm, or compress conversations earlier"
             )

@@ -20,7 +20,15 @@ from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
 from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
-from ekiden.workers.graphs.tries import NextTry, behind, next_try, since_retry, still_stopping, why_not_again
+from ekiden.workers.graphs.tries import (
+    NextTry,
+    behind,
+    next_try,
+    since_retry,
+    still_stopping,
+    why_failed,
+    why_not_again,
+)
 from ekiden.workers.graphs.values import GraphInForce
 
 __all__ = ["Branches", "error_of"]
@@ -79,7 +87,8 @@ class Branches:
         elif visit.is_retried:
             await self._take_up(visit)
         else:
-            self._take_failure(visit, error_of(end), await self._next_try(visit, end))
+            node, again = self._graph.by_name[visit.node], await self._next_try(visit, end)
+            self._take_failure(visit, await why_failed(self._leg, node, visit.child, error_of(end)), again)
 
     async def _take_up(self, visit: Visit) -> None:
         """Let a node that had not ended well when the job was retried begin once more, if it may."""

@@ -69,11 +69,12 @@ class _Call:
 async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | None:
     """Return the try that may follow on one of a node which its child job did in vain; None: none may.
 
-    What a person has stopped is to be no more. A tool that has failed runs again; one that has done what it was to do
-    does not, as where its result is withheld. A call that was refused before it ran, as for its arguments, would be so
-    again. A tool of which nobody knows what it did runs again only if it may under the same key.
+    What a person has stopped is to be no more, nor a graph in which they have stopped something. A tool that has failed
+    runs again; one that has done what it was to do does not, as where its result is withheld. A call that was refused
+    before it ran, as for its arguments, would be so again. A tool of which nobody knows what it did runs again only if
+    it may under the same key.
     """
-    if end.status == "cancelled":
+    if end.status == "cancelled" or (node.runner and await _has_stopped_part(leg, child)):
         return None
     if not node.tool:
         return NextTry()
@@ -83,6 +84,18 @@ async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | No
     if call.has_failed:
         return NextTry()
     return call.repeated() if call.is_unknown else None
+
+
+async def _has_stopped_part(leg: Leg, job: str) -> bool:
+    """Tell whether a person has stopped something that a graph of a job began, and nobody has retried it since."""
+    records = await leg.recorded_by(job)
+    retried = max((place for place, record in enumerate(records) if isinstance(record, Retried)), default=0)
+    made = {call.id for record in records if isinstance(record, ModelReplied) for call in record.message.calls}
+    begun = (record for record in records[retried:] if isinstance(record, Delegated))
+    parts = [record.child for record in begun if record.call_id not in made]
+    if any(view.status == "cancelled" and view.stop == "user" for view in await leg.children(parts)):
+        return True
+    return any([await _has_stopped_part(leg, part) for part in parts])
 
 
 def still_stopping(leg: Leg, views: Iterable[JobView]) -> Suspended | None:

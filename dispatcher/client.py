@@ -29,13 +29,13 @@ from ekiden.dispatcher.requests import (
     checked_request,
     checked_state,
 )
+from ekiden.dispatcher.retrying import Retrying
 from ekiden.dispatcher.submitting import Created, OwnJobs, create_job
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
 from ekiden.shared.errors import NotConfirmed, NotPermitted, StoreUnavailable, WentBack
-from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, Retried
-from ekiden.shared.relay.message import DISPATCH_QUEUE, outbox
+from ekiden.shared.records import Ended, Entry, HandedOff
+from ekiden.shared.relay.message import DISPATCH_QUEUE
 from ekiden.shared.risk import Risk
 from ekiden.shared.settings.routing import SessionPolicy
 from ekiden.shared.settings.values import JOB_DEADLINE_S
@@ -65,7 +65,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Client(Operations, Approvals, Conversations, Forking, Learning, Remembering):
+class Client(Operations, Approvals, Conversations, Forking, Learning, Remembering, Retrying):
     """Talks to one server. Needs neither a model's key nor agent files. One event loop only.
 
     ``wait_replicas``: replicas that must have what it changes (a submission, a cancellation, a retry) before that
@@ -354,18 +354,6 @@ class Client(Operations, Approvals, Conversations, Forking, Learning, Rememberin
 
         return await stop_or_wait(self._stores.jobs, job, "user", self._hooks.started())
 
-    async def retry(self, job: str, deadline_s: float = JOB_DEADLINE_S) -> None:
-        """Let a job that failed or died go on behind its last record.
-
-        Raises ``InvalidRequest`` for any other, ``UnknownJob``, ``NotConfirmed``.
-        """
-        view = await self.job(job)
-        entries = await self._journal(job)
-        moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]
-        context = moves[-1] if moves else first_context(job, _traceparent_of(entries))
-        box = outbox(job, view.leg, view.queue, context.with_id(view.handoff_id))
-        await self._stores.jobs.retry(job, box, Retried(leg=view.leg), deadline_s)
-
     async def _check(self) -> None:
         """Look at the server's settings before the first submit, once for however many come together."""
         async with self._checking:
@@ -383,8 +371,3 @@ async def _each(ask: Callable[[Q], Awaitable[A]], questions: Iterable[Q]) -> lis
             return await ask(question)
 
     return list(await asyncio.gather(*map(one, questions)))
-
-
-def _traceparent_of(entries: list[Entry]) -> str:
-    first = entries[0].record if entries else None
-    return (first.traceparent or "") if isinstance(first, JobRequested) else ""

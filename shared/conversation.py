@@ -25,6 +25,7 @@ from ekiden.shared.records import (
     Refused,
     Repairing,
     Retried,
+    SettledCall,
     Summarised,
     ToolFinished,
     ToolPaused,
@@ -50,6 +51,8 @@ class Turn:
     """What persons were asked last, by call."""
     decisions: dict[str, Decided] = field(default_factory=dict)
     """What was decided last, by call."""
+    settled: dict[str, SettledCall] = field(default_factory=dict)
+    """What a person has said of calls of which nobody knew whether they were done, while it counts."""
     paused: dict[str, str] = field(default_factory=dict)
     """What tools that need an answer of a person want back with it, by call."""
     hooked: dict[str, Hooked] = field(default_factory=dict)
@@ -198,6 +201,7 @@ class Conversation:
                 self.upcoming, self.guarded, self.guard_judged = {}, {}, {}  # hooks and guardrails are asked again
                 # A reply that was no answer is void, unless the agent was told so.
                 self.turns = [turn for turn in self.turns if turn.reply.message.calls or turn.told]
+                _settle(self.turns[-1:], record)
             case ModelCall():
                 self._note_call(record)
             case _:
@@ -258,6 +262,7 @@ def _note(turn: Turn, record: Record) -> None:
     match record:
         case ToolStarted(call_id=call_id):
             turn.started.add(call_id)
+            turn.settled.pop(call_id, None)
         case ToolFinished(result=result, forgotten=forgotten):
             turn.answers[result.call_id] = result
             if forgotten:
@@ -278,6 +283,20 @@ def _note(turn: Turn, record: Record) -> None:
             turn.answer(call_id, f"Control moved to agent {context.to_agent!r}.")
         case _:
             pass
+
+
+def _settle(last: Iterable[Turn], retried: Retried) -> None:
+    """Open calls again of which a person has said whether they were done, now or before a retry that came to nothing.
+
+    Whoever approved one has approved the run that nobody knew of: another is asked about anew.
+    """
+    for turn in last:
+        made = {call.id for call in turn.reply.message.calls}
+        turn.settled |= {one.call_id: one for one in retried.settled if not one.job and one.call_id in made}
+        for call_id in [one for one in turn.settled if one not in turn.answers or turn.answers[one].is_error]:
+            turn.started.discard(call_id)
+            for said in (turn.answers, turn.asked, turn.decisions, turn.paused):
+                said.pop(call_id, None)
 
 
 def _note_words(turn: Turn, record: Nudged | LoopDetected) -> None:

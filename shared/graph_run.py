@@ -146,8 +146,13 @@ class GraphRun:
         return None if others else ready[0]
 
     def lacks(self, name: str) -> int:
-        """Return how many branches more a node needs that may begin: none will come any more."""
-        return max(0, self.graph.by_name[name].quorum - len(self.waiting[name]))
+        """Return how many branches more a node needs before it may begin."""
+        return max(0, self.graph.by_name[name].quorum - len(self.waiting.get(name, ())))
+
+    def most_coming(self, name: str) -> int | None:
+        """Return how many more branches can come to a node at most; None: nobody can tell, as round a loop."""
+        busy = [*(visit.node for visit in self.running.values()), *(self.waiting.keys() - {name})]
+        return self.graph.most_coming(name, busy)
 
     def given_to(self, name: str) -> Mapping[str, Any]:
         """Return the outputs of the nodes whose branches wait at a node, by the nodes' names."""

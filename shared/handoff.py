@@ -134,12 +134,19 @@ class HandoffContext(StoredModel):
     """The graphs that control is in, the innermost last."""
     node: str = Field(default="", exclude_if=operator.not_)
     """The node of a graph that the job does whose first leg this is, for the graph of the job above it."""
+    within: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """The graphs of the jobs above for whose nodes the job runs, the outermost first."""
 
     @property
     def ends_node(self) -> bool:
         """Whether the agent's answer is that of a graph's node: it runs as one, and no agent within waits for it."""
         at = self.graphs[-1] if self.graphs else None
         return at is not None and bool(at.node) and not at.part and len(self.calls) == at.calls
+
+    @property
+    def all_graphs(self) -> tuple[str, ...]:
+        """The graphs in whose nodes it is, those of jobs above in front, and the innermost last."""
+        return tuple(dict.fromkeys((*self.within, *(at.graph for at in self.graphs))))
 
     @property
     def does_part(self) -> bool:
@@ -207,6 +214,7 @@ class HandoffContext(StoredModel):
             metadata=now.moved((*now.handoff_chain, to_agent), now.chain_depth + (0 if is_route else 1)),
             calls=(*self.calls, call) if call else self.calls,
             graphs=self.graphs,
+            within=self.within,
         )
 
     def begin_graph(self, leg: int) -> GraphPosition:
@@ -237,6 +245,7 @@ class HandoffContext(StoredModel):
             metadata=self.metadata.moved((*chain, to_agent) if at.node else chain, at.depth),
             calls=self.calls[: at.calls],
             graphs=graphs,
+            within=self.within,
         )
 
     def with_returned(self, text: str) -> "HandoffContext":
@@ -256,6 +265,7 @@ class HandoffContext(StoredModel):
             metadata=self.metadata.moved(chain, self.metadata.chain_depth),
             calls=tuple(outer),
             graphs=self.graphs[: frame.graphs],
+            within=self.within,
             returned=Returned(leg=frame.leg, call_id=frame.call_id, text=text, is_error=is_error),
         )
 

@@ -12,6 +12,7 @@ from ekiden.shared.job_limits import NO_BUDGETS, UNLIMITED, Budgets, JobLimits
 __all__ = [
     "ALL_SUCCEED",
     "ANY_ENDS",
+    "AS_LONG_AS_THEY_CAN",
     "DEADLINE_PASSED",
     "Answer",
     "Cancelled",
@@ -119,6 +120,7 @@ class ChildJob:
 
 ANY_ENDS = -1
 ALL_SUCCEED = -1_000
+AS_LONG_AS_THEY_CAN = 1_000_000
 """See ``Suspended.need``. To a version that does not know it, it is a wait for all: no leg has so many children."""
 
 
@@ -132,8 +134,9 @@ class Suspended:
     children: tuple[ChildJob, ...] = ()
     need: int = 0
     """How many of the children must succeed; 0: all must end. The rest is cancelled then. ``ANY_ENDS``: one must end,
-    however, and the rest goes on; ``ALL_SUCCEED``: all must end, or one fails, and the rest goes on. Children of the
-    leg that are not named any more are cancelled."""
+    however, and the rest goes on; ``ALL_SUCCEED``: all must end, or one fails, and the rest goes on. Above
+    ``AS_LONG_AS_THEY_CAN``, how many must succeed beyond that; or so few are left that they cannot, and the rest goes
+    on. Children of the leg that are not named any more are cancelled."""
     approvals: tuple[ApprovalView, ...] = ()
     """What persons are asked: the leg goes on when each is answered, or has waited for as long as it may."""
 

@@ -78,6 +78,8 @@ class _Reader:
         """Calls of the last turn without an answer."""
         self._begun: set[str] = set()
         """Those of them that the claim in force has begun."""
+        self._settled: set[str] = set()
+        """Those of which a person has said whether they were done, and of which nothing has come yet."""
         self._approvals = 0
         self._unanswered: set[str] = set()
         self._guarded: set[str] = set()
@@ -127,7 +129,7 @@ class _Reader:
         self._expect(not self._open, f"turn {record.turn} comes before the answers to {sorted(self._open)}")
         self._turns.append(record)
         self._open = {call.id for call in record.message.calls}
-        self._begun = set()
+        self._begun, self._settled = set(), set()
 
     def _nudge(self, _: Nudged) -> None:
         self._nudged.add(len(self._turns))
@@ -136,11 +138,14 @@ class _Reader:
         self._expect(record.call_id in self._open, f"call {record.call_id} is begun, which is not open")
         self._expect(record.call_id not in self._begun, f"call {record.call_id} is begun twice by one claim")
         self._begun.add(record.call_id)
+        self._settled.discard(record.call_id)
 
     def _finished(self, record: ToolFinished) -> None:
         self._closing = not self._is_claimed
         self._progressed(record)
         self._answered(record.result.call_id)
+        if not record.result.is_error:
+            self._settled.discard(record.result.call_id)
 
     def _refused(self, record: Refused) -> None:
         if record.call_id is not None:
@@ -182,14 +187,19 @@ class _Reader:
         self._expect(not self._open, f"control moves before the answers to {sorted(self._open)}")
         self._leg += 1
         self._begin_anew()
+        self._settled = set()
         self._turns, self._nudged = [], set()
 
-    def _retried(self, _: Retried) -> None:
+    def _retried(self, record: Retried) -> None:
         self._expect(self.has_ended or self._has_forked, "a job is retried that had not ended")
         self.has_ended = False
         self._begin_anew()
         counted = [turn for n, turn in enumerate(self._turns, 1) if turn.message.calls or n in self._nudged]
         self._turns = counted  # a reply that was no answer is void
+        made = {call.id for call in counted[-1].message.calls} if counted else set[str]()
+        self._settled |= {one.call_id for one in record.settled if not one.job}
+        self._expect(self._settled <= made, f"a person says of {sorted(self._settled - made)} what nobody asked")
+        self._open = set(self._settled)
 
     def _forked(self, _: Forked) -> None:
         self._is_claimed = self._closing = False

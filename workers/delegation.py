@@ -70,7 +70,9 @@ class Delegations:
             call_id=call.id,
             agent=name,
             objective=objective,
-            context=context.model_copy(update={"calls": (), "graphs": ()}),  # a child's callers are its own
+            context=context.model_copy(
+                update={"calls": (), "graphs": (), "within": ()}
+            ),  # a child's callers are its own
             inputs=inputs,
             bounds=self._bounds(),
             max_depth=self._max_depth(context.metadata.chain_depth),

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -47,7 +48,7 @@ from ekiden.workers.own_tools import OwnTools
 from ekiden.workers.places import place_of
 from ekiden.workers.processors import Processors
 from ekiden.workers.rail_judge import JudgeRules, RailJudge
-from ekiden.workers.rails import Rails
+from ekiden.workers.rails import Around, Rails
 from ekiden.workers.repairs import Repairs
 from ekiden.workers.tool_environment import ToolEnvironment
 from ekiden.workers.tools.builtin.kept import read_output
@@ -177,8 +178,7 @@ class AgentHandler:
         leg.hooks.agent_started(agent, model.name, list(tools))
         outputs, limits = JobOutputs(leg, self._means.environment.artifacts), Limits(leg, agent)
         approvals = Approvals(leg, manifest[leg.agent], Asking(agent, tools), knows_people=self._means.knows_people)
-        around = await self._all(leg, [at.graph for at in leg.context.graphs])
-        rails = Rails(leg, agent, self._judgements(leg, model, limits), approvals, list(around.values()))
+        rails = await self._rails(leg, agent, self._judgements(leg, model, limits), approvals)
         completion, delegations = Completion(agent, leg.context), Delegations(agent, leg, subagents, untrusted)
         transfers = Transfers(agent, leg, manifest, targets)
 
@@ -209,6 +209,12 @@ class AgentHandler:
         by = model if self._judging.model is None else self._means.models.caller((self._judging.model,), leg)
         judge = RailJudge(leg, by, self._judging.threshold)
         return Judgements(leg, self._validators, Repairs(leg, model, limits), judge)
+
+    async def _rails(self, leg: Leg, agent: AgentDefinition, judgements: Judgements, approvals: Approvals) -> Rails:
+        graphs = await self._all(leg, leg.context.all_graphs)
+        around = [graphs[at.graph] for at in leg.context.graphs if at.graph in graphs]
+        within = [Around(graph, partial(self.judgements, leg, graph)) for graph in graphs.values()]
+        return Rails(leg, agent, judgements, approvals, around, within)
 
     def _compression(self, agent: AgentDefinition, leg: Leg, model: ModelCaller, hooks: LegHooks) -> Compression:
         rules = self._compression_rules.with_those_of(agent)

@@ -13,11 +13,12 @@ from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall
 from ekiden.shared.records import GRAPH
 
-__all__ = ["ASK_USER", "NodeCall", "call_of", "calling"]
+__all__ = ["ASK_USER", "NODE_CALL", "NodeCall", "call_of", "calling"]
 
 ASK_USER = "ask_user"
 _TOOL, _ARGS = "tool", "args"
-_CALL_ID = "node"
+NODE_CALL = "node"
+"""The id of that call."""
 
 
 def call_of(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class NodeCall:
         """``inputs``: what ``call_of`` returned; ``model``: answers who asks beside the turns of ``agent``."""
         self._agent = agent
         self._model = model
-        self._call = ToolCall(id=_CALL_ID, name=inputs[_TOOL], args=inputs[_ARGS])
+        self._call = ToolCall(id=NODE_CALL, name=inputs[_TOOL], args=inputs[_ARGS])
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """See ``ChatModel``."""

@@ -21,7 +21,7 @@ from ekiden.workers.approvals import Approvals
 from ekiden.workers.judgements import About, Judgement, Judgements
 from ekiden.workers.tools.builtin.kept import read_output
 
-__all__ = ["GuardedResult", "Handover", "Rails", "for_words", "unreadable", "violation", "with_answer"]
+__all__ = ["Around", "GuardedResult", "Handover", "Rails", "for_words", "unreadable", "violation", "with_answer"]
 
 MAX_VIOLATIONS = 3
 """Turns of a leg in which calls, or what came of them, did not pass, before it ends."""
@@ -38,6 +38,13 @@ class GuardedCall(NamedTuple):
     why: str = ""
     asked: str = ""
     """What a person is to decide about; empty: nothing."""
+
+
+class Around(NamedTuple):
+    """The agent of a graph in whose node a leg is, and who asks its guardrails."""
+
+    agent: AgentDefinition
+    judgements: Callable[[], Judgements]
 
 
 class GuardedResult(NamedTuple):
@@ -66,10 +73,15 @@ class Rails:
         judgements: Judgements,
         approvals: Approvals,
         around: Sequence[AgentDefinition] = (),
+        within: Sequence[Around] = (),
     ) -> None:
-        """``around``: the agents of the graphs that the leg is in, of which the agent's answer may be that."""
+        """``around``: the agents of the graphs that the leg is in, of which the agent's answer may be that.
+
+        ``within``: those in whose nodes it is, also of jobs above: these judge what is handed over there, too.
+        """
         self._leg = leg
         self._around = around
+        self._within = [one for one in within if any("handoff" in rail.on for rail in one.agent.guardrails)]
         self._approvals = approvals
         self._agent = agent
         self._judgements = judgements
@@ -187,7 +199,7 @@ class Rails:
 
     async def handed_over(self, context: HandoffContext, call_id: str) -> Handover:
         """Return what may go with control, or say, to the model, why the handoff is not made as it wants it."""
-        if not self._at("handoff"):
+        if not (self._at("handoff") or self._within):
             return Handover(context)
         given, (subject, failed, asked) = await self._handed_over(context, call_id)
         if failed is not None:
@@ -211,9 +223,19 @@ class Rails:
         return replace(transfer, context=_with(context, given, subject))
 
     async def _handed_over(self, context: HandoffContext, call_id: str) -> tuple[Subject, Judgement]:
-        given = Subject.handed_over(context)
-        about = About("handoff", call_id, partial(self._faults_of_payload, context.to_agent))
-        return given, await self._judgements.of(about, given, self._at("handoff"))
+        """Judge what goes with control by the agent's own file, then by those of the graphs around it.
+
+        These ask nobody: their files must not say so.
+        """
+        given, form = Subject.handed_over(context), partial(self._faults_of_payload, context.to_agent)
+        said = await self._judgements.of(About("handoff", call_id, form), given, self._at("handoff"))
+        for around in reversed(self._within):
+            if said.rejected is None:
+                rails = [rail for rail in around.agent.guardrails if "handoff" in rail.on]
+                way = f"edge:{around.agent.name}: {self._agent.name} → {context.to_agent} ({call_id})"
+                about = About("handoff", way, form)
+                said = (await around.judgements().of(about, said.subject, rails))._replace(asked=said.asked)
+        return given, said
 
     def stopped(self) -> Failed | None:
         """Return how the leg ends whose agent has not mended what it was told of."""

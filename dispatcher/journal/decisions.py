@@ -30,6 +30,7 @@ from ekiden.shared.records import (
     Served,
     StateChanged,
     ToolFinished,
+    ToolStarted,
     Unrouted,
 )
 
@@ -128,9 +129,25 @@ def _as_always(text: str, drawn: Mapping[str, str]) -> str:
 
 
 def _that_stand(entries: Sequence[Entry]) -> list[Entry]:
-    """Leave out ends that somebody did not let stand: the job was retried, and went on where it was."""
-    retried = {place for place, one in enumerate(entries) if isinstance(one.record, Retried)}
-    return [one for place, one in enumerate(entries) if not (isinstance(one.record, Ended) and place + 1 in retried)]
+    """Leave out what somebody did not let stand where the job was retried: its end, and calls that nobody knew of."""
+    stand: list[Entry] = []
+    for one in entries:
+        if isinstance(one.record, Retried):
+            stand = [known for known in stand if not _is_void(known.record, one.record)]
+        stand.append(one)
+    return stand
+
+
+def _is_void(record: Record, retried: Retried) -> bool:
+    """Tell whether a record counts no more once its job is retried, with what people say of calls of that leg."""
+    said = {one.call_id: one.is_done for one in retried.settled if not one.job and record.leg == retried.leg}
+    match record:
+        case ToolFinished(result=result):
+            return result.is_unknown and result.call_id in said
+        case ToolStarted(call_id=call_id):
+            return said.get(call_id) is False
+        case _:
+            return isinstance(record, Ended)
 
 
 def _in_call_order(entries: Sequence[Entry]) -> Iterator[Entry]:

@@ -7,9 +7,10 @@ last branch. No edge that holds is a failure.
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, reduce
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -128,6 +129,34 @@ class Graph(Nested):
     def reaching(self, name: str) -> int:
         """Return the nodes, as ``bits``, from which a branch can come to ``name`` without another round."""
         return self._reaching.get(name, 0)
+
+    def most_coming(self, name: str, busy: Sequence[str]) -> int | None:
+        """Return how many branches can come to ``name`` at most from nodes that run, or begin; None: nobody can tell.
+
+        A node ends once each time that it runs, and begins once more where a branch can come to it.
+        """
+        ways = self._ways_to(name)
+        reached, new = set[str](), [one for one in busy if one in ways]
+        while new:
+            new = [
+                edge.to for one in new for edge in self.edges_from(one) if edge.to in ways and edge.to not in reached
+            ]
+            reached |= set(new)
+        on_way = ways & {*reached, *busy}
+        try:
+            TopologicalSorter({one: on_way & {edge.from_ for edge in self.edges_to(one)} for one in on_way}).prepare()
+        except CycleError:
+            return None
+        times = Counter(busy)
+        return sum(times[edge.from_] + (edge.from_ in reached) for edge in self.edges_to(name))
+
+    def _ways_to(self, name: str) -> set[str]:
+        """Return the nodes from which a branch can come to ``name`` before it begins."""
+        found, new = set[str](), [name]
+        while new:
+            new = [edge.from_ for one in new for edge in self.edges_to(one) if edge.from_ not in {*found, name}]
+            found |= set(new)
+        return found
 
     @cached_property
     def _bit(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from ekiden.shared.records.graphs import GRAPH, NodeFinished
 from ekiden.shared.records.guardrails import Guarded, GuardJudged, Repairing
 from ekiden.shared.records.hooks import Hooked
 from ekiden.shared.records.requests import JobRequested, Routed, RoutingStage, Unrouted
+from ekiden.shared.records.retries import Retried, SettledCall
 from ekiden.shared.records.served import Served, ServedTool, ServedTools
 from ekiden.shared.records.turns import (
     FellBack,
@@ -70,6 +71,7 @@ __all__ = [
     "Served",
     "ServedTool",
     "ServedTools",
+    "SettledCall",
     "StateChanged",
     "Summarised",
     "ToolFinished",
@@ -218,12 +220,6 @@ class LegSuspended(BaseRecord):
     cause: str
     delay_s: float = Field(ge=0, le=LATEST_MS / 1000)
     detail: str = ""
-
-
-class Retried(BaseRecord):
-    """Somebody let a job that failed or died go on behind its last record."""
-
-    type: Literal["retried"] = "retried"
 
 
 class Ended(BaseRecord):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ekiden.shared.job_limits import BUDGETS, COUNTED, PERIODS, SHARED
-from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, AS_LONG_AS_THEY_CAN
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.driver import Pipeline, exceptions
 from ekiden.shared.stores.redis import Redis, as_any, ms
@@ -77,6 +77,7 @@ _CONSTANTS = {
     "DAY_MS": str(keys.DAY_S * 1000),
     "ALL_SUCCEED": str(ALL_SUCCEED),
     "ANY_ENDS": str(ANY_ENDS),
+    "AS_LONG_AS_THEY_CAN": str(AS_LONG_AS_THEY_CAN),
     "CIRCUIT_LONGEST_MS": str(keys.CIRCUIT_LONGEST_S * 1000),
     "CIRCUITS_TTL_S": str(keys.CIRCUITS_TTL_S),
     "DEAD_LETTERS_TTL_S": str(keys.DEAD_LETTERS_TTL_S),

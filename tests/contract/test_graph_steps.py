@@ -3,7 +3,7 @@
 from typing import Any
 
 from ekiden.shared.handoff import GraphPosition
-from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, AS_LONG_AS_THEY_CAN
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.base import Claimed
 from ekiden.shared.stores.opening import Stores
@@ -146,5 +146,29 @@ def test_a_graph_that_needs_all_of_its_branches_finds_one_that_has_failed_meanwh
         await end(stores, second, FAILED)
         await suspended_on(stores, leg, children_of(leg, 3), need=ALL_SUCCEED)
         assert await status_of(stores, job) == "queued"
+
+    backend.run(scenario)
+
+
+def test_a_graph_that_needs_some_of_its_branches_is_woken_as_soon_as_too_few_are_left(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, [first, second, third] = await waiting_parent(stores, 3, need=AS_LONG_AS_THEY_CAN + 2)
+        await end(stores, first, FAILED)
+        assert await status_of(stores, job) == "suspended", "two are left"
+        await end(stores, second, FAILED)
+        assert await status_of(stores, job) == "queued"
+        assert (await stores.jobs.job(third)).stop is None, "the graph decides what becomes of it"
+
+    backend.run(scenario)
+
+
+def test_a_graph_that_has_enough_of_its_branches_stops_the_others(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        job, [first, second, third] = await waiting_parent(stores, 3, need=AS_LONG_AS_THEY_CAN + 1)
+        await end(stores, first, FAILED)
+        assert await status_of(stores, job) == "suspended"
+        await end(stores, second)
+        assert await status_of(stores, job) == "queued"
+        assert (await stores.jobs.job(third)).stop == "parent"
 
     backend.run(scenario)

@@ -248,6 +248,28 @@ def test_a_tool_of_a_graph_whose_worker_dies_in_it_is_not_tried_again_and_the_jo
     assert [team.effects.requests["plain", key] for key in tools] == [1]
 
 
+@pytest.mark.parametrize("point", ["claimed", "after_result", "before_commit"])
+def test_what_a_person_says_of_such_a_call_holds_where_the_worker_that_takes_it_in_dies_too(
+    team: Team, point: str
+) -> None:
+    name = f"settled {point} {time.time()}"
+    job, _, _ = asyncio.run(run_job(team, name, 1, "in_plain_tool", "flow", ".3", status="failed"))
+
+    async def retried() -> None:
+        plan = team.plans / f"{job}.4.1"
+        plan.write_text(point)
+        async with Client(team.url) as client:
+            [unknown] = await client.unknown_calls(job)
+            await client.retry(job, done={unknown.id: "printed 10"})
+            view = await asyncio.wait_for(client.wait(job), PATIENCE_S)
+            await gone(plan)
+            assert (view.status, view.result) == ("done", "all done"), team.log()
+
+    asyncio.run(retried())
+    printed = [team.effects.requests["plain", key] for key in team.effects.of("plain", job) if key.endswith(":node")]
+    assert printed == [1, 1], "in the first round before the retry, then in the second"
+
+
 async def family(team: Team, job: str) -> dict[str, list[Entry]]:
     """Return the journals of a job and of all below it, by their ids."""
     async with Client(team.url) as client:

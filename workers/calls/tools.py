@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.shared.errors import OutcomeUnknown
 from ekiden.shared.messages import ToolCall, ToolResult, error_result
+from ekiden.shared.outcomes import Outcome
 from ekiden.shared.policy.decision import ALLOWED, Decision
 from ekiden.shared.records import Record, StateChanged, ToolFinished, ToolPaused, ToolStarted
 from ekiden.workers.approvals import telling_changes
@@ -20,6 +21,7 @@ __all__ = ["ToolCalls"]
 
 OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
 NOBODY_THERE = "not finished: it needs an answer of a person, and the job runs by itself."
+DONE = "A person has looked, and says that it was done. What it gave is not known."
 MOST_QUESTIONS = 10
 """Of one call."""
 BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
@@ -48,6 +50,24 @@ class ToolCalls(CallKind):
     def takes(self, call: ToolCall) -> bool:
         """See ``CallKind``."""
         return call.name in self._tools
+
+    async def answer(self, calls: Sequence[ToolCall]) -> Outcome | None:
+        """See ``CallKind``: what a person says was done gives what they say, and does not run."""
+        for call in calls:
+            if self._is_done(call):
+                await self._tell_done(call, self._turn.settled[call.id].text or DONE)
+        return await super().answer([call for call in calls if call.id not in self._turn.answers])
+
+    def _is_done(self, call: ToolCall) -> bool:
+        said = self._turn.settled.get(call.id)
+        return said is not None and said.is_done
+
+    async def _tell_done(self, call: ToolCall, text: str) -> None:
+        given = ToolResult(call_id=call.id, name=call.name, content=text)
+        guarded = await self._rails.result("tool_output", call, given)
+        is_withheld = guarded.result.is_error
+        finished = ToolFinished(leg=self._leg.number, result=guarded.result, is_withheld=is_withheld)
+        await self._leg.record(*guarded.records, finished, is_progress=True)
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
         for may_share, run in groupby(calls, key=self._has_no_effects):

@@ -12,15 +12,23 @@ from ekiden.shared.definitions.model import MOST_CHILDREN, AgentDefinition
 from ekiden.shared.errors import GraphFailed
 from ekiden.shared.graph_run import Visit
 from ekiden.shared.handoff import HandoffContext
-from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, ChildJob, Outcome, Suspended
+from ekiden.shared.outcomes import ALL_SUCCEED, ANY_ENDS, AS_LONG_AS_THEY_CAN, ChildJob, Outcome, Suspended
 from ekiden.shared.records import Delegated, Ended
 from ekiden.shared.relay.leg import Leg
 from ekiden.shared.step_limits import run_limited
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.graphs.children import ITEMS, Children
 from ekiden.workers.graphs.run import run_of
-from ekiden.workers.graphs.steps import Steps, answer_of, check_may_begin, is_plain, used_up
-from ekiden.workers.graphs.tries import NextTry, behind, next_try, since_retry, still_stopping, why_not_again
+from ekiden.workers.graphs.steps import Steps, answer_of, check_in_reach, check_may_begin, is_plain, used_up
+from ekiden.workers.graphs.tries import (
+    NextTry,
+    behind,
+    next_try,
+    since_retry,
+    still_stopping,
+    why_failed,
+    why_not_again,
+)
 from ekiden.workers.graphs.values import GraphInForce
 
 __all__ = ["Branches", "error_of"]
@@ -79,7 +87,8 @@ class Branches:
         elif visit.is_retried:
             await self._take_up(visit)
         else:
-            self._take_failure(visit, error_of(end), await self._next_try(visit, end))
+            node, again = self._graph.by_name[visit.node], await self._next_try(visit, end)
+            self._take_failure(visit, await why_failed(self._leg, node, visit.child, error_of(end)), again)
 
     async def _take_up(self, visit: Visit) -> None:
         """Let a node that had not ended well when the job was retried begin once more, if it may."""
@@ -98,7 +107,11 @@ class Branches:
             times = f" {tries} times" if (tries := self._run.tries[visit.node] + 1) > 1 else ""
             raise GraphFailed(f"graph {self._force.name!r}: node {visit.node!r} has failed{times}: {why}")
         tried: dict[str, Any] = {"again": again is not None, "key": again.key if again else ""}
-        self._leg.hold(self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried))
+        record = self._steps.noted(self._force, self._run, visit.node, error=why, call_id=visit.call_id, **tried)
+        for to in self._after(visit.node) if again is None else ():
+            if not self._may_be_given_up(to):
+                check_in_reach(self._force, self._run, to)
+        self._leg.hold(record)  # else it begins anew when the job is retried
 
     async def _next_try(self, visit: Visit, end: Ended) -> NextTry | None:
         node = self._graph.by_name[visit.node]
@@ -143,7 +156,9 @@ class Branches:
         after = {to for node in nodes for to in self._after(node)}
         if len(after) == 1 and (to := next(iter(after))) != END and (quorum := self._graph.by_name[to].quorum):
             needed = quorum - len(self._run.waiting.get(to, ()))
-            return needed if 0 < needed <= len(nodes) and self._is_certain(nodes) else ANY_ENDS
+            if not (0 < needed <= len(nodes) and self._is_certain(nodes)):
+                return ANY_ENDS
+            return needed if self._may_be_given_up(to) else AS_LONG_AS_THEY_CAN + needed
         times, all_bits = Counter(nodes), self._graph.bits(nodes)
         others = {node: all_bits & ~self._graph.bits([node] if times[node] == 1 else ()) for node in times}
         return (
@@ -151,6 +166,11 @@ class Branches:
             if all(self._waits(node, others[node]) for node in nodes) and self._is_certain(nodes)
             else ANY_ENDS
         )
+
+    def _may_be_given_up(self, join: str) -> bool:
+        """Tell whether another join, behind this one, may have enough without it."""
+        bit = self._graph.bits([join])
+        return any(node.quorum and self._graph.reaching(node.name) & bit for node in self._graph.nodes)
 
     def _is_certain(self, nodes: list[str]) -> bool:
         """Tell whether nothing has to be looked at before ``nodes`` have ended: none chooses, or is tried again."""

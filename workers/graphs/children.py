@@ -70,6 +70,8 @@ class Children:
     def _context(self, node: Node, own: str, call_id: str, part: Part, key: str) -> HandoffContext:
         at = self._at.model_copy(update={"node": ""})
         said = self._leg.context.step(own or self._force.name, f"{self._force.name}: {call_id}", (at,))
+        within = (*self._leg.context.all_graphs, self._force.name)
+        said = said.model_copy(update={"within": tuple(dict.fromkeys(within))})
         if not own:
             at = at.model_copy(update={"node": node.name, "part": part, "key": key, "calls": 0})
             return said.model_copy(update={"calls": (), "graphs": (at,)})

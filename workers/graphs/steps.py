@@ -21,7 +21,7 @@ from ekiden.workers.graphs.values import GraphInForce, Values, condition_of
 from ekiden.workers.job_variables import task_variables
 from ekiden.workers.limits import REASONS
 
-__all__ = ["Steps", "answer_of", "check_may_begin", "is_plain", "used_up", "way_to"]
+__all__ = ["Steps", "answer_of", "check_in_reach", "check_may_begin", "is_plain", "used_up", "way_to"]
 
 MOST_KNOWN = 100
 """How many graphs a process keeps, with the definitions of their nodes' agents."""
@@ -167,12 +167,23 @@ def check_may_begin(force: GraphInForce, run: GraphRun, name: str) -> None:
             f"graph {force.name!r}: node {name!r} has begun {most} times, as often as it may: mend what leads back to "
             "it, or raise 'max_rounds' in its file"
         )
-    if lacking := run.lacks(name):
-        failed = "".join(f"\n- {node}: {why}" for node, why in run.errors.items())
-        raise GraphFailed(
-            f"graph {force.name!r}: node {name!r} waits for {lacking} more branches (join: "
-            f"{force.graph.by_name[name].join}), and none can come to it any more{failed}"
-        )
+    if run.lacks(name):
+        raise _lacking(force, run, name, "none")
+
+
+def check_in_reach(force: GraphInForce, run: GraphRun, name: str) -> None:
+    """Raise ``GraphFailed`` where a join waits for more branches than can still come to it."""
+    most = run.most_coming(name)
+    if most is not None and most < run.lacks(name):
+        raise _lacking(force, run, name, f"only {most}" if most else "none")
+
+
+def _lacking(force: GraphInForce, run: GraphRun, name: str, coming: str) -> GraphFailed:
+    failed = "".join(f"\n- {node}: {why}" for node, why in run.errors.items())
+    return GraphFailed(
+        f"graph {force.name!r}: node {name!r} waits for {run.lacks(name)} more branches (join: "
+        f"{force.graph.by_name[name].join}), and {coming} can come to it any more{failed}"
+    )
 
 
 def way_to(force: GraphInForce, run: GraphRun, name: str) -> str:

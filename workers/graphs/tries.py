@@ -9,19 +9,23 @@ from ekiden.shared.definitions.graph import Node
 from ekiden.shared.ids import root_of
 from ekiden.shared.outcomes import ChildJob, Suspended
 from ekiden.shared.records import (
+    Delegated,
     Ended,
     Forked,
     HandedOff,
     JobRequested,
     ModelReplied,
+    Record,
     Retried,
+    SettledCall,
     ToolFinished,
     ToolStarted,
 )
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.views import JobView
+from ekiden.workers.node_calls import NODE_CALL
 
-__all__ = ["NextTry", "behind", "next_try", "since_retry", "still_stopping", "why_not_again"]
+__all__ = ["NextTry", "behind", "next_try", "since_retry", "still_stopping", "why_failed", "why_not_again"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,13 @@ class _Call:
     finished: ToolFinished | None
     key: str
     """Its idempotency key; empty, where it has not begun: one of its own."""
+    settled: SettledCall | None = None
+    """What a person has said of it since it began."""
 
     @property
     def has_failed(self) -> bool:
         """Whether it ran, and the tool itself has said that it did not work."""
-        if self.started is None or self.finished is None or self.finished.is_withheld:
+        if self.started is None or self.finished is None or self.finished.is_withheld or self.settled is not None:
             return False
         return self.finished.result.is_error and not self.finished.result.is_unknown
 
@@ -63,11 +69,12 @@ class _Call:
 async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | None:
     """Return the try that may follow on one of a node which its child job did in vain; None: none may.
 
-    What a person has stopped is to be no more. A tool that has failed runs again; one that has done what it was to do
-    does not, as where its result is withheld. A call that was refused before it ran, as for its arguments, would be so
-    again. A tool of which nobody knows what it did runs again only if it may under the same key.
+    What a person has stopped is to be no more, nor a graph in which they have stopped something. A tool that has failed
+    runs again; one that has done what it was to do does not, as where its result is withheld. A call that was refused
+    before it ran, as for its arguments, would be so again. A tool of which nobody knows what it did runs again only if
+    it may under the same key.
     """
-    if end.status == "cancelled":
+    if end.status == "cancelled" or (node.runner and await _has_stopped_part(leg, child)):
         return None
     if not node.tool:
         return NextTry()
@@ -77,6 +84,18 @@ async def next_try(leg: Leg, node: Node, child: str, end: Ended) -> NextTry | No
     if call.has_failed:
         return NextTry()
     return call.repeated() if call.is_unknown else None
+
+
+async def _has_stopped_part(leg: Leg, job: str) -> bool:
+    """Tell whether a person has stopped something that a graph of a job began, and nobody has retried it since."""
+    records = await leg.recorded_by(job)
+    retried = max((place for place, record in enumerate(records) if isinstance(record, Retried)), default=0)
+    made = {call.id for record in records if isinstance(record, ModelReplied) for call in record.message.calls}
+    begun = (record for record in records[retried:] if isinstance(record, Delegated))
+    parts = [record.child for record in begun if record.call_id not in made]
+    if any(view.status == "cancelled" and view.stop == "user" for view in await leg.children(parts)):
+        return True
+    return any([await _has_stopped_part(leg, part) for part in parts])
 
 
 def still_stopping(leg: Leg, views: Iterable[JobView]) -> Suspended | None:
@@ -92,13 +111,16 @@ def still_stopping(leg: Leg, views: Iterable[JobView]) -> Suspended | None:
 async def since_retry(leg: Leg, node: Node, child: str, *, is_list: bool = False) -> NextTry | None:
     """Return how one begins once more that its child job had not ended well when the job was retried.
 
-    None: it must not, see ``why_not_again``. A call that has given its result is not made again.
+    None: it must not, see ``why_not_again``. A call that has given its result is not made again, nor is one of which
+    a person says that it was done.
     """
     if node.runner or is_list:
         return NextTry(behind=child)
     call = await _call_of(leg, child)
     if call.finished is not None and not call.finished.result.is_error:
         return NextTry(behind=child)
+    if (said := _said_of(leg, child) or call.settled) is not None:
+        return NextTry(behind=child) if said.is_done else NextTry(call.key)
     if call.started is None:
         return NextTry(call.key)
     return NextTry() if call.has_failed else call.repeated()
@@ -108,18 +130,42 @@ def why_not_again(leg: Leg, node: Node, child: str) -> str:
     """Say why a call is not made once more in a job that was retried, and what a person can do."""
     return (
         f"Outcome unknown: {node.tool!r} ran in job {child}, which ended before anybody saw what it gave, and must not "
-        f"run twice. Check what it did. `ekiden job fork {root_of(leg.job)}` lists the steps before it: a new job that "
-        "begins behind one of them runs it again"
+        f"run twice.{_remedy(leg, child)}"
     )
+
+
+async def why_failed(leg: Leg, node: Node, child: str, why: str) -> str:
+    """Return ``why`` a node has failed, with what a person can do where nobody knows what its tool did."""
+    return f"{why}{_remedy(leg, child)}" if node.tool and (await _call_of(leg, child)).is_unknown else why
+
+
+def _remedy(leg: Leg, child: str) -> str:
+    root = root_of(leg.job)
+    said = f"`ekiden job retry {root} --call {child}:{NODE_CALL}=done:TEXT` gives TEXT as its result, `…=undone` lets"
+    fork = f"`ekiden job fork {root}` lists the steps before it: a new job that begins behind one of them runs it again"
+    return f" Check what it did. Then say so: {said} it run again. Or {fork}"
+
+
+def _said_of(leg: Leg, child: str) -> SettledCall | None:
+    """Return what a person has said of the call of a child job when this job was retried."""
+    return next((one for said in _retries(leg) for one in said.settled if one.job == child), None)
+
+
+def _retries(leg: Leg) -> list[Retried]:
+    return [entry.record for entry in reversed(leg.entries) if isinstance(entry.record, Retried)]
 
 
 async def _call_of(leg: Leg, child: str) -> _Call:
     records = await leg.recorded_by(child)
     started = [record for record in records if isinstance(record, ToolStarted)]
+    said = records[records.index(started[-1]) :] if started else []
+    settled = [one for record in said if isinstance(record, Retried) for one in record.settled if not one.job]
     finished = [record for record in records if isinstance(record, ToolFinished)]
     keys = [record.context.graphs[-1].key for record in records if isinstance(record, HandedOff)]
     key = keys[-1] or (f"{child}:{started[-1].leg}:{started[-1].call_id}" if started else "")
-    return _Call(started[-1] if started else None, finished[-1] if finished else None, key)
+    return _Call(
+        started[-1] if started else None, finished[-1] if finished else None, key, settled[-1] if settled else None
+    )
 
 
 async def behind(leg: Leg, child: ChildJob, before: str, *, is_as_begun: bool) -> ChildJob:
@@ -140,8 +186,21 @@ async def behind(leg: Leg, child: ChildJob, before: str, *, is_as_begun: bool) -
     *done, _ended = records
     leg_there = last.leg + 1
     replies = sum(isinstance(record, ModelReplied) for record in done)
-    own = [Forked(leg=leg_there, job=before, seq=len(done), replies=replies), Retried(leg=leg_there)]
-    return replace(child, context=last.context, behind=(*done[1:], *own))
+    forked = Forked(leg=leg_there, job=before, seq=len(done), replies=replies)
+    return replace(child, context=last.context, behind=(*done[1:], forked, _retried(leg, before, records, leg_there)))
+
+
+def _retried(leg: Leg, before: str, records: Iterable[Record], leg_there: int) -> Retried:
+    """Return the retry of a child job, with what a person has said of its calls, and of those of jobs below it."""
+    begun = tuple(f"{record.child}." for record in records if isinstance(record, Delegated))
+    said: dict[tuple[str, str], SettledCall] = {}
+    by, is_claimed = "", False
+    for retried in reversed(_retries(leg)):
+        if found := [one for one in retried.settled if one.job == before or f"{one.job}.".startswith(begun)]:
+            said |= {(one.job, one.call_id): one for one in found}
+            by, is_claimed = retried.by, retried.is_claimed
+    settled = [one.model_copy(update={"job": ""}) if one.job == before else one for one in said.values()]
+    return Retried(leg=leg_there, settled=tuple(settled), by=by, is_claimed=is_claimed)
 
 
 def _as_json(values: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import asyncio  # 30 ms that `ekiden --help` does without
 import json
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,10 +13,10 @@ import typer
 
 from ekiden.dispatcher.cli.commands.job_fork import fork
 from ekiden.dispatcher.cli.commands.job_rerun import rerun_job
+from ekiden.dispatcher.cli.commands.job_retry import retry
 from ekiden.dispatcher.cli.connection import configured, connected, job_named
 from ekiden.dispatcher.cli.exit_codes import exit_code_of
-from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Outage, Redis, Tail, Thoughts, Verbose
-from ekiden.dispatcher.cli.running.request import deadline_of
+from ekiden.dispatcher.cli.options import AsJson, DataDir, Outage, Redis, Tail, Thoughts, Verbose
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.approvals import approval_row
@@ -32,8 +32,9 @@ from ekiden.dispatcher.journal.call_states import CallStates
 from ekiden.dispatcher.journal.follower import show_job_tree
 from ekiden.dispatcher.journal.story import Story
 from ekiden.dispatcher.journal.tree import in_order
+from ekiden.dispatcher.unknown_calls import UnknownCall
 from ekiden.shared.approvals import ApprovalView, approval_json
-from ekiden.shared.errors import InvalidRequest, NotConfirmed
+from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.messages import Artifact
 from ekiden.shared.records import Entry, Record, ToolFinished
 from ekiden.shared.stores.views import JobView
@@ -57,13 +58,14 @@ T = TypeVar("T")
 def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[JobView, list[JobView], list[Record], list[ApprovalView]]:
+    async def views() -> tuple[JobView, list[JobView], list[Record], list[ApprovalView], Sequence[UnknownCall]]:
         async with _job(job, redis, data_dir) as (client, job_id):
             records = [entry.record for entry in await client.entries(job_id)]
             asked = await client.approvals(job=job_id, waiting=False)
-            return await client.job(job_id), await client.children(job_id), records, asked
+            unknown = await client.unknown_calls(job_id)
+            return await client.job(job_id), await client.children(job_id), records, asked, unknown
 
-    view, children, records, asked = _run(views())
+    view, children, records, asked, unknown = _run(views())
     calls, actors = CallStates(records).last_turn, Actors()
     for record in records:
         actors.note(record)
@@ -79,13 +81,15 @@ def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir:
             "node": actors.of(view.leg).node,
             "children": below,
             "calls": made,
+            "unknown_calls": [{"id": one.id, "name": one.call.name, "remedy": one.remedy} for one in unknown],
             "approvals": approvals,
             **work_json(records),
         }
         say(json.dumps(found, ensure_ascii=False))
         return
 
-    Output().fields([*rows_of(view, children, calls, actors), *work_rows(records), *map(approval_row, asked)])
+    rows = [*rows_of(view, children, calls, actors), *work_rows(records), *map(approval_row, asked)]
+    Output().fields([*rows, *(("outcome unknown", f"{one.call.name}: {one.remedy}") for one in unknown)])
 
 
 @app.command()
@@ -185,19 +189,7 @@ def follow(
     raise typer.Exit(_run(_follow(job, redis, data_dir, display)))
 
 
-@app.command()
-def retry(
-    job: Named,
-    follow: Annotated[bool, typer.Option("--follow", help="Show the job as it goes on, until it ends.")] = False,
-    deadline: Deadline = None,
-    as_json: AsJson = False,
-    redis: Redis = None,
-    data_dir: DataDir = None,
-) -> None:
-    """Let a job that failed or died go on behind the last step that it recorded."""
-    raise typer.Exit(
-        _run(_retry(job, redis, data_dir, DisplayOptions(as_json, leaves=True), deadline_of(deadline), follow=follow))
-    )
+app.command()(retry)
 
 
 @app.command()
@@ -280,21 +272,3 @@ async def _follow(prefix: str | None, redis: str | None, data_dir: Path | None, 
     display = replace(display, is_local=configured(redis, data_dir)[0] is None)
     async with _job(prefix, redis, data_dir) as (client, job_id):
         return await watch_to_end(display.follower(client, job_id), display)
-
-
-async def _retry(
-    prefix: str, redis: str | None, data_dir: Path | None, display: DisplayOptions, deadline_s: float, *, follow: bool
-) -> int:
-    display = replace(display, is_local=configured(redis, data_dir)[0] is None)
-    async with _job(prefix, redis, data_dir) as (client, job_id):
-        ended = len(await client.entries(job_id))
-        try:
-            await client.retry(job_id, deadline_s)
-        except NotConfirmed:
-            if display.as_json:
-                say(json.dumps({"job": job_id, "confirmed": False}))
-            raise
-        if follow:
-            return await watch_to_end(display.follower(client, job_id, after=ended), display)
-    say(json.dumps({"job": job_id}) if display.as_json else f"job {job_id} goes on")
-    return 0

@@ -230,7 +230,8 @@ class Notices:
         if isinstance(record, Forked):
             return forked_text(record)
         if isinstance(record, Retried):
-            return f"{agent} goes on: the job is retried"
+            said = ", ".join(f"{one.call_id} was {'' if one.is_done else 'not '}done" for one in record.settled)
+            return f"{agent} goes on: the job is retried" + (f"; {record.by or 'somebody'} says: {said}" * bool(said))
         return f"{record.model} {_WHY_NOT[record.why]}, {record.to} is asked: {self.cut(record.text)}"
 
     @staticmethod

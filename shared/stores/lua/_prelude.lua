@@ -247,7 +247,7 @@ local function abandon(job, kept)
 end
 
 -- Does the end of a child count for what its parent needs? need: so many with success; 0: all; ANY_ENDS: one, however it
--- ends; ALL_SUCCEED: one that fails, else all.
+-- ends; ALL_SUCCEED: one that fails, else all; above AS_LONG_AS_THEY_CAN: so many more with success, or too few that are left.
 local function joins(need, status)
   if need == ALL_SUCCEED then return TERMINAL[status] and status ~= 'done' end
   return status == 'done' or (need == ANY_ENDS and TERMINAL[status])
@@ -256,9 +256,11 @@ end
 -- Save the job; wake it if what it waits for has come: all its children have ended, or as many as it needs. Those that it does
 -- not need are stopped then, unless it only wanted to see the first (need below 0).
 local function join(job)
-  local need, joined = tonumber(job.need or 0), tonumber(job.joined or 0)
-  if call('SCARD', pending_of(job)) > 0 and (need == 0 or joined < math.max(need, 1)) then return save(job) end
-  if need >= 0 then abandon(job) end
+  local need, joined, left = tonumber(job.need or 0), tonumber(job.joined or 0), call('SCARD', pending_of(job))
+  local is_in_vain = need > AS_LONG_AS_THEY_CAN and joined + left < need - AS_LONG_AS_THEY_CAN
+  if need > AS_LONG_AS_THEY_CAN then need = need - AS_LONG_AS_THEY_CAN end
+  if left > 0 and (need == 0 or joined < math.max(need, 1)) and not is_in_vain then return save(job) end
+  if need >= 0 and not is_in_vain then abandon(job) end
   push(job)
 end
 

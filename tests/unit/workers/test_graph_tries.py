@@ -300,3 +300,51 @@ def test_a_branch_that_a_join_has_given_up_is_no_failure(stops_first: bool) -> N
     story = on_server(scenario)
     assert (story.view.status, story.view.result) == ("done", "d said")
     assert [(one.node, one.error) for one in story.of(NodeFinished)] == [("a", ""), ("d", "")]
+
+
+INNERMOST = [graph("s", "t", edges=[edge("s", "t")]) | {"name": "innermost"}]
+STOPPED: dict[str, tuple[dict[str, Any], str]] = {
+    "a node": ({"name": "s", "agent": "s", "timeout": 60}, ".1.1"),
+    "an item": ({"name": "s", "agent": "s", "for_each": "['x']"}, ".1.1.1"),
+    "a graph in it": ({"name": "s", "graph": "innermost", "timeout": 60}, ".1.1"),
+    "a branch that a join can do without": ({"name": "s", "agent": "s"}, ".1.1"),
+}
+
+
+@pytest.mark.parametrize("kind", STOPPED)
+def test_a_graph_is_not_tried_again_in_which_a_person_has_stopped_something(kind: str) -> None:
+    node, stopped = STOPPED[kind]
+    inner = graph(node, edges=[])
+    if "join" in kind:  # it goes on with the other branch, and fails behind that
+        last = {"name": "u", "agent": "u", "join": "any"}
+        inner = graph(node, "t", last, edges=[edge("s", "u"), edge("t", "u")], entry=["s", "t"])
+    flow = graph({"name": "i", "graph": "inner", "retry": 3}, edges=[])
+
+    async def scenario(stores: Stores) -> None:
+        agents = [flow, inner | {"name": "inner"}, *INNERMOST, *map(agent, "stu")]
+        relay = Relay(stores, team(*agents), Model(u=failing(9)))
+        job = await relay.submit("go", agent="flow")
+        while await next_job(stores) != f"{job}{stopped}":
+            await relay.step()
+        assert await stop_job(stores.jobs, f"{job}{stopped}", "user") == "ok"
+        assert (await settle(relay, stores, job)).view.status == "failed"
+        assert not await stores.jobs.views([f"{job}.2"]), "nothing begins in its place"
+
+    on_server(scenario)
+
+
+def test_a_graph_in_which_something_was_stopped_has_its_tries_again_once_a_person_retries_the_job() -> None:
+    inner = graph({"name": "s", "agent": "s", "timeout": 60}, edges=[]) | {"name": "inner"}
+    flow = graph({"name": "i", "graph": "inner", "retry": 1}, edges=[])
+
+    async def scenario(stores: Stores) -> Story:
+        relay = Relay(stores, team(flow, inner, *map(agent, "stu")), Model(s=failing(1)))
+        job = await relay.submit("go", agent="flow")
+        while await next_job(stores) != f"{job}.1.1":
+            await relay.step()
+        assert await stop_job(stores.jobs, f"{job}.1.1", "user") == "ok"
+        assert (await settle(relay, stores, job)).view.status == "failed"
+        await relay.retry(job)
+        return await settle(relay, stores, job)
+
+    assert on_server(scenario).view.status == "done"

@@ -72,7 +72,7 @@ THAT_COMPUTES: dict[str, Callable[[Watching, pytest.MonkeyPatch], object]] = {
     "a text is encoded": encode,
     "a catalog is learned": lambda watching, _: learn(AGENTS, watching),
     "a request is judged": lambda watching, _: learn(AGENTS, Letters()).judge("pay my bill", watching),
-    "agents are compared": lambda watching, _: confusions(AGENTS, watching),
+    "agents are compared": lambda watching, _: confusions(AGENTS, {agent.name for agent in AGENTS}, watching),
     "a note is looked for": recall,
 }
 

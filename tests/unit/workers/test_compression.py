@@ -60,7 +60,9 @@ class Worker:
                 raise found
             return found
         self._turn += 1
-        usage = Usage(input_tokens=self._counts * size_of(request), output_tokens=7 if self._counts else 0)
+        if not self._counts:
+            return self._next()
+        usage = Usage(input_tokens=self._counts * size_of(request), output_tokens=7)
         return self._next().model_copy(update={"usage": usage})
 
     def _next(self) -> ModelReply:

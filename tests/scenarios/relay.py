@@ -222,6 +222,7 @@ class Relay:
         hooks: Iterable[Intervening] = (),
         window: int | None = None,
         validators: Mapping[str, Callable[[Any], Any]] | None = None,
+        validators_s: float = 30.0,
         is_live: bool = False,
         limits: Mapping[str, ModelLimitValues] | None = None,
         budgets: Budgets = NO_BUDGETS,
@@ -232,7 +233,11 @@ class Relay:
         worker: Handler | None = None,
         servers: Servers | None = None,
     ) -> None:
-        """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
+        """Put it together.
+
+        ``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this;
+        ``validators_s``: how long each of the ``validators`` may take.
+        """
         self.stores = stores
         self._take = stores.client.register_script(_TAKE)
         self._catalog = catalog
@@ -258,7 +263,7 @@ class Relay:
             ),
             after_untrusted=after_untrusted,
             policy=policy,
-            validators=Validators(validators, timeout_s=5.0),
+            validators=Validators(validators, validators_s),
         )
         self._leases = leases = Leases(lease_s)
         rails = RequestRails(request_guardrails(list(request_rails)))

@@ -114,14 +114,19 @@ class Backend:
         return whole
 
 
+_WITHOUT_TTL = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('TTL', key) == -1 then table.insert(found, key) end
+end
+return found
+"""
+
+
 async def immortal_keys(client: Redis) -> list[str]:
     """Keys without a TTL that are none of the few that may be."""
-    found = [key async for key in client.scan_iter(count=1_000)]
-    async with client.pipeline(transaction=False) as asked:
-        for key in found:
-            asked.ttl(key)
-        left_s = await asked.execute()
-    return [key for key, ttl_s in zip(found, left_s, strict=True) if ttl_s == -1 and not keys.is_permanent(key)]
+    found = await as_any(client.register_script(_WITHOUT_TTL)())
+    return [key for key in found if not keys.is_permanent(key)]
 
 
 @pytest.fixture(params=["fakeredis", "valkey"])

@@ -134,7 +134,7 @@ class Past:
     @property
     def shortened_turns(self) -> list[Block]:
         """The first turns of this leg, where not all of their results are told whole."""
-        return [turn for turn in self.compressed.told(self._this_legs_turns) if turn.at < self.compressed.end]
+        return [turn for turn in self._this_legs_turns if turn.at < self.compressed.end]
 
     @property
     def turns(self) -> list[Block]:
@@ -143,7 +143,7 @@ class Past:
             *self._session,
             *self._history(self._first),
             *self.callers_turns,
-            *self.compressed.told(self._this_legs_turns),
+            *self._this_legs_turns,
         ]
 
     @property
@@ -153,11 +153,13 @@ class Past:
     @property
     def turns_told(self) -> int:
         """How many turns of this leg the opening holds, or leaves out."""
-        return sum(turn.at < self.compressed.end for turn in self._this_legs_turns)
+        return sum(self._place(turn) < self.compressed.end for turn in self._leg.conversation.turns)
 
     @property
     def _this_legs_turns(self) -> list[Block]:
-        return self._blocks(self._leg.conversation.turns)
+        """The turns of this leg that are told: nobody puts the others together."""
+        turns = self._leg.conversation.turns
+        return self.compressed.told(self._blocks(turn for turn in turns if self._place(turn) >= self.compressed.before))
 
     def opening(self, budget_tokens: int) -> Opening:
         """Return what ``opening`` does, and how much of it is left out."""

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from ekiden.shared.job_limits import NO_BUDGETS, Budgets
 from ekiden.shared.llm.admission import AdmittedModel
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.making import Models
-from ekiden.shared.llm.models import ModelChoice, ModelValues
+from ekiden.shared.llm.models import ModelChoice, ModelValues, choose_all
 from ekiden.shared.memory.base import Embedder
 from ekiden.shared.memory.recollections import Recollections
 from ekiden.shared.messages import Message
@@ -73,17 +74,19 @@ def on_server(scenario: Callable[[Stores], Awaitable[T]]) -> T:
     return real_backend().run(scenario)
 
 
-"""Its earlier name."""
-
-
 def team(*agents: Mapping[str, Any]) -> Catalog:
     """Make the catalog of these front matters; ``description`` and ``prompt`` (the body) may be absent."""
+    return _team(json.dumps(agents))
+
+
+@cache
+def _team(agents: str) -> Catalog:
     made = [
         definition_from(
             {"description": f"Does {agent['name']}.", "tools": "*", **agent},
             agent.get("prompt", f"You: {agent['name']}."),
         )
-        for agent in agents
+        for agent in json.loads(agents)
     ]
     catalog, problems = build_catalog(made)
     assert not [problem for problem in problems if problem.severity == "error"], problems
@@ -159,6 +162,15 @@ class Story:
 ASKS_NOBODY = Policy(auto_approve=frozenset({"safe", "low", "medium", "high"}))
 
 
+@cache
+def _choices(names: tuple[str | None, ...], window: int | None) -> tuple[ModelChoice, ...]:
+    """Models that read as much as they are to read."""
+    chosen = choose_all(names, ModelValues(), {})
+    if window is None:
+        return chosen
+    return tuple(replace(choice, provider=replace(choice.provider, windows={"": window})) for choice in chosen)
+
+
 class _OneModel(Models):
     """Serves every agent with the same model."""
 
@@ -168,12 +180,8 @@ class _OneModel(Models):
         self._window = window
 
     def choose_all(self, names: Iterable[str | None]) -> tuple[ModelChoice, ...]:
-        """Return the model, which reads as much as it is to read."""
-        windows = {} if self._window is None else {"": self._window}
-        return tuple(
-            replace(choice, provider=replace(choice.provider, windows=windows or choice.provider.windows))
-            for choice in super().choose_all(names)
-        )
+        """Return what the agents' files name."""
+        return _choices(tuple(names), self._window)
 
     def model(self, choice: ModelChoice, *, has_fallback: bool = False) -> ChatModel:
         return AdmittedModel(self._model)
@@ -183,6 +191,16 @@ def _remember(stores: Stores, embedder: Embedder | None) -> Remember:
     if embedder is None:
         return nothing
     return Remembering(Recollections(stores.memories, lambda *_: embedder).of, stores.sessions).of
+
+
+_TAKE = """
+local queues = redis.call('SMEMBERS', KEYS[1])
+table.sort(queues)
+for _, queue in ipairs(queues) do
+  local message = redis.call('RPOP', queue)
+  if message then return {queue, message} end
+end
+"""
 
 
 class Relay:
@@ -205,6 +223,7 @@ class Relay:
         hooks: Iterable[Intervening] = (),
         window: int | None = None,
         validators: Mapping[str, Callable[[Any], Any]] | None = None,
+        validators_s: float = 30.0,
         is_live: bool = False,
         limits: Mapping[str, ModelLimitValues] | None = None,
         budgets: Budgets = NO_BUDGETS,
@@ -216,8 +235,13 @@ class Relay:
         servers: Servers | None = None,
         router: Router | None = None,
     ) -> None:
-        """``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this."""
+        """Put it together.
+
+        ``recordings``: models and tools give what is there; ``worker``: does the legs in place of all this;
+        ``validators_s``: how long each of the ``validators`` may take.
+        """
         self.stores = stores
+        self._take = stores.client.register_script(_TAKE)
         self._catalog = catalog
         registry, asking = Registry(tools), HookAsking(hooks)
         definitions = Definitions(stores.catalogs)
@@ -240,7 +264,7 @@ class Relay:
             ),
             after_untrusted=after_untrusted,
             policy=policy,
-            validators=Validators(validators, timeout_s=5.0),
+            validators=Validators(validators, validators_s),
         )
         self._leases = leases = Leases(lease_s)
         rails = RequestRails(request_guardrails(list(request_rails)))
@@ -285,12 +309,11 @@ class Relay:
 
     async def step(self) -> str | None:
         """Run the next message, if there is one, and return what became of it."""
-        client = self.stores.client
-        for queue in sorted(await as_any(client.smembers(keys.QUEUES))):
-            if (text := await as_any(client.rpop(queue))) is not None:
-                runner = self._dispatcher if queue == DISPATCH_QUEUE else self._worker
-                return await runner.run(json.loads(json.loads(text)["body"])[0][0], queue)
-        return None
+        if (taken := await as_any(self._take(keys=[keys.QUEUES]))) is None:
+            return None
+        queue, text = taken
+        runner = self._dispatcher if queue == DISPATCH_QUEUE else self._worker
+        return await runner.run(json.loads(json.loads(text)["body"])[0][0], queue)
 
     async def drain(self) -> list[str]:
         """Run messages until there are none."""

@@ -50,6 +50,6 @@ def _repeated_in(prose: str) -> str:
     """Look at every fiftieth character: whatever repeats for long enough begins a chunk that comes again at one."""
     for place in range(0, len(prose) - CHUNK * TIMES + 1, CHUNK):
         chunk = prose[place : place + CHUNK]
-        if chunk.strip() and prose.count(chunk, place, place + _WITHIN) >= TIMES:
+        if prose.count(chunk, place, place + _WITHIN) >= TIMES and chunk.strip():
             return chunk.strip()
     return ""

@@ -304,7 +304,11 @@ def test_a_stopping_pool_gives_back_a_leg_whose_journal_it_still_reads(backend: 
     backend.run(scenario)
 
 
-def test_a_stopping_pool_whose_server_is_gone_stops_all_the_same(backend: Backend) -> None:
+def test_a_stopping_pool_whose_server_is_gone_stops_all_the_same(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.shared.relay.runner.GIVE_BACK_S", 0.1)
+
     async def gone(*_: Any, **__: Any) -> Any:
         raise StoreUnavailable("connection refused")
 

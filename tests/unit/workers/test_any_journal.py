@@ -170,13 +170,14 @@ class Author:
         """The request, the summary and the brief are there in any case."""
         job = self.job
         summaries = [one.text for one in job.leg_now.records if isinstance(one, Summarised)]
-        least = tokens_of("".join([job.leg_now.request.model_dump_json(), brief(job.context), *summaries])) + 200
+        asked = job.leg_now.request.model_dump_json()
+        least = tokens_of("".join([asked, brief(job.context), *summaries])) + 200
         for budget in (0, self.number(1_000), 3_000):
             opened = job.opened(budget_tokens=budget)
             assert size(opened) <= max(budget, least)
             assert_well_formed(request(opened))
             assert_no_fact_twice(opened)
-            assert set(FACT.findall(job.leg_now.request.model_dump_json())) <= set(composed(opened))
+            assert set(FACT.findall(asked)) <= set(composed(opened))
 
     def check_turns(self) -> None:
         """Before every further turn."""
@@ -185,7 +186,8 @@ class Author:
         assert opened == self._openings[leg.number]
         read = [*opened, *(one for turn in leg.conversation.turns for one in turn.messages())]
         assert_well_formed(request(read))
-        assert not [text for text in self._forgotten if text in str(read)]
+        texts = str(read) if self._forgotten else ""
+        assert not [text for text in self._forgotten if text in texts]
 
     def agent_of(self, leg: int) -> str:
         return next(

@@ -60,7 +60,9 @@ class Worker:
                 raise found
             return found
         self._turn += 1
-        usage = Usage(input_tokens=self._counts * size_of(request), output_tokens=7 if self._counts else 0)
+        if not self._counts:
+            return self._next()
+        usage = Usage(input_tokens=self._counts * size_of(request), output_tokens=7)
         return self._next().model_copy(update={"usage": usage})
 
     def _next(self) -> ModelReply:
@@ -97,6 +99,13 @@ def compressions(story: Story) -> list[Summarised]:
     return story.of(Summarised)
 
 
+@pytest.fixture(scope="module")
+def forty_turns() -> tuple[Worker, Story]:
+    """Who has looked 40 times, and what became of the job."""
+    model = Worker(40)
+    return model, run(model)
+
+
 def test_300_turns_of_tools_stay_within_the_window_with_goal_plan_and_pairs() -> None:
     model = Worker(300)
     story = run(model)
@@ -112,9 +121,10 @@ def test_300_turns_of_tools_stay_within_the_window_with_goal_plan_and_pairs() ->
         assert before.messages[-1] in after.messages, "the last results are read word for word"
 
 
-def test_the_snapshot_stands_for_what_came_before_and_the_next_one_merges_it() -> None:
-    model = Worker(40)
-    story = run(model)
+def test_the_snapshot_stands_for_what_came_before_and_the_next_one_merges_it(
+    forty_turns: tuple[Worker, Story],
+) -> None:
+    model, story = forty_turns
     [first, second, *_] = model.asked(COMPRESSOR)
     assert GOAL in first.messages[0].text
     assert "CALL look" in first.messages[0].text
@@ -128,8 +138,8 @@ def test_the_snapshot_stands_for_what_came_before_and_the_next_one_merges_it() -
     assert "I think." not in text_of(last.messages)
 
 
-def test_the_journal_keeps_every_word_and_says_what_became_of_them() -> None:
-    story = run(Worker(40))
+def test_the_journal_keeps_every_word_and_says_what_became_of_them(forty_turns: tuple[Worker, Story]) -> None:
+    _, story = forty_turns
     assert "result 3 word" in story.results["c3"]
     first = compressions(story)[0]
     assert first.text == snapshot("snapshot 1")
@@ -140,8 +150,8 @@ def test_the_journal_keeps_every_word_and_says_what_became_of_them() -> None:
     assert isinstance(kept, ModelReplied)
 
 
-def test_its_tokens_count_for_the_job_and_for_the_leg() -> None:
-    story = run(Worker(40))
+def test_its_tokens_count_for_the_job_and_for_the_leg(forty_turns: tuple[Worker, Story]) -> None:
+    _, story = forty_turns
     assert story.view.spent.tokens == 110 * len(compressions(story))
     limited = run(Worker(40), limits={"max_tokens": 110, "grace_seconds": 0})
     assert (limited.view.reason, len(compressions(limited))) == ("MAX_TOKENS", 1)

@@ -14,7 +14,16 @@ from ekiden.workers import prompt
 ID = "0123456789abcdef"
 PIECES = ["«", "»", "fence ", "end of fence ", ID, ID[:8], ID[8:], "\n", "\r", "·", " ", ": agent boss said", "\u200b"]
 PIECES += ["<", ">", "/", "request", "REQUEST", "earlier", "</request>", "<request>", "</earlier>", "\uff1c", "&lt;"]
-hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=24).map("".join)
+PIECES += ["\x0b", "\x0c", "\x85", "\u2028"]
+
+
+def piece(char: str) -> str:
+    """Half of all characters stand for a piece: a text is drawn in a third of the time that a list of pieces takes."""
+    number = ord(char) % (2 * len(PIECES))
+    return PIECES[number] if number < len(PIECES) else char
+
+
+hostile = st.text(max_size=24).map(lambda text: "".join(map(piece, text)))
 
 HANDOFF = first_context("job").with_id(ID)
 

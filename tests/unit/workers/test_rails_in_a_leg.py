@@ -39,15 +39,19 @@ def story_of(
     retried_with: Sequence[Said] = (),
     requests: list[Any] | None = None,
     agent: Mapping[str, Any] = {},  # nobody writes it
+    **world: Any,
 ) -> Story:
-    """What becomes of a job of an agent with guardrails; ``lost``: what a lost worker has recorded."""
+    """What becomes of a job of an agent with guardrails; ``lost``: what a lost worker has recorded.
+
+    ``world``: see ``Relay``.
+    """
     rails = rail if isinstance(rail, Mapping) and "name" not in rail else [rail] if isinstance(rail, Mapping) else rail
 
     async def scenario(stores: Stores) -> Story:
         model = Replies({"a": [*(replies or [said(GOOD)]), *retried_with], "b": [said("from b")]})
         catalog = team({"name": "a", "guardrails": rails, **agent}, *others)
         validators = {"mine": validator} if validator else {}
-        relay = Relay(stores, catalog, model, tools=[tool_named("look")], hooks=hooks, validators=validators)
+        relay = Relay(stores, catalog, model, tools=[tool_named("look")], hooks=hooks, validators=validators, **world)
         job = await relay.submit(prompt, agent="a", inputs=given)
         await relay.step()
         if lost:
@@ -229,7 +233,9 @@ def test_a_validator_lets_pass_by_saying_nothing(word: Any) -> None:
     ids=["raises", "says something else", "is nowhere", "hangs"],
 )
 def test_a_validator_that_cannot_be_asked_lets_nothing_pass(validator: Validate | None, error: str) -> None:
-    story = story_of({"name": "mine", "validator": "custom", "policy": "warn"}, validator=validator)
+    patience_s = 0.1 if validator is hanging else 30.0
+    rail = {"name": "mine", "validator": "custom", "policy": "warn"}
+    story = story_of(rail, validator=validator, validators_s=patience_s)
     assert (story.view.reason, verdicts(story)) == ("GUARDRAIL", [("output", "mine", "failed")])
     assert error in (story.end.error or "")
 

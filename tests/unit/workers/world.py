@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -69,6 +70,12 @@ class What(BaseModel):
     """Does something."""
 
     what: str = ""
+
+    @classmethod
+    @cache
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        """Its schema, made once: each test has tools of it."""
+        return super().model_json_schema(*args, **kwargs)
 
 
 def tool_named(

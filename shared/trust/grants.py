@@ -63,21 +63,20 @@ def grants_of(project: Path) -> Grants:
     return Grants(said.granted, said.refused)
 
 
-def vouches_for(folder: Path) -> bool:
-    """Tell whether the user vouches for the texts in ``folder``: said yes to its project itself.
+def vouches_for(project: Path) -> bool:
+    """Tell whether the user vouches for the texts in the ``project``: said yes to the folder itself.
 
-    Where it cannot be told, the answer is no.
+    Where it cannot be told, the answer is no. The project is as ``grants_of`` takes it.
     """
-    return _said(folder, lambda said: said.is_vouched)
+    return _said(project, lambda said: said.is_vouched)
 
 
-def stands_by(folder: Path) -> bool:
-    """Tell whether the user has granted its project anything, or vouches for it, and refused it nothing."""
-    return _said(folder, lambda said: said.is_vouched or bool(said.granted))
+def stands_by(project: Path) -> bool:
+    """Tell whether the user has granted the project anything, or vouches for it, and refused it nothing."""
+    return _said(project, lambda said: said.is_vouched or bool(said.granted))
 
 
-def _said(folder: Path, is_yes: Callable[[Remembered], bool]) -> bool:
-    project = project_of(folder)
+def _said(project: Path, is_yes: Callable[[Remembered], bool]) -> bool:
     try:
         if _may_do_all(project):
             return True

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ekiden.shared.project_folders import project_of
 from ekiden.shared.trust.grants import stands_by
 from ekiden.workers.sandbox.view import Readable, interpreter_of
 from ekiden.workers.tools.base import ToolContext
@@ -48,7 +49,7 @@ def python_for(context: ToolContext) -> ProjectPython | None:
     are confined, or the user stands by the project.
     """
     found = _nearest(context)
-    return found if found and (context.sandbox.holds or stands_by(found.project)) else None
+    return found if found and (context.sandbox.holds or stands_by(project_of(found.project))) else None
 
 
 def where_looked(context: ToolContext) -> str:

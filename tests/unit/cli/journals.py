@@ -10,5 +10,8 @@ STORED = json.loads(FILE.read_text("utf-8"))
 JOB: str = STORED["job"]
 
 
+_ENTRIES = [Entry(**{**entry, "record": decode_record(json.dumps(entry["record"]))}) for entry in STORED["entries"]]
+
+
 def stored_journal() -> list[Entry]:
-    return [Entry(**{**entry, "record": decode_record(json.dumps(entry["record"]))}) for entry in STORED["entries"]]
+    return list(_ENTRIES)

@@ -30,7 +30,9 @@ from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.views import LivePiece
 from tests.contract.relay_world import claimed, done, moved, submitted
 from tests.contract.test_children import children_of, suspended_on
-from tests.unit.cli.test_follower import piece, run
+from tests.unit.cli.test_follower import impatient, piece, run
+
+__all__ = ["impatient"]  # a fixture
 
 CHILD = "abcdefghijklmnop.1.1"
 GREP = ToolCall(id="c1", name="grep", args={"pattern": "price"})

@@ -1,5 +1,6 @@
 """What ``ekiden agents create`` takes beyond the basic fields: every option, read by the real loader."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,6 @@ SCHEMA = '{"type": "object", "properties": {"analysis": {"type": "string"}}}'
 def made(*words: str) -> AgentDefinition:
     result = CliRunner().invoke(app, ["create", "flow", "--description", "Works.", *words])
     assert result.exit_code == 0, (result.output, result.exception)
-    from pathlib import Path
-
     definition, problems = load_file(ours(Path.cwd()) / "flow.md", "project")
     assert problems == []
     assert definition is not None
@@ -40,6 +39,17 @@ def test_a_handoff_has_its_condition_and_what_it_carries() -> None:
     assert rule.payload["properties"]["files"] == {"type": "array", "items": {"type": "string"}}
     assert rule.payload["properties"]["by"]["required"] == ["name"]
     assert rule.payload["required"] == ["files", "count", "by", "is_done", "more"]
+
+
+def test_what_is_said_of_one_agent_stays_out_of_the_next_one_from_the_same_template() -> None:
+    own = Path.home() / ".gemini" / "agents" / "templates"
+    own.mkdir(parents=True)
+    (own / "desk.md").write_text("---\ndescription: Takes requests.\nhandoffs: [{to: reviewer}]\n---\n\nAsk.\n")
+    first = made("--template", "desk", "--when", "reviewer=task.status == 'done'")
+    (ours(Path.cwd()) / "flow.md").unlink()
+    second = made("--template", "desk")
+
+    assert [rule.condition for agent in (first, second) for rule in agent.handoffs] == ["task.status == 'done'", ""]
 
 
 def test_answers_are_held_to_a_schema() -> None:
@@ -121,8 +131,6 @@ def test_a_graph_runs_in_the_place_of_instructions() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_nothing_is_written(words: list[str], said: str) -> None:
-    from pathlib import Path
-
     result = CliRunner().invoke(app, ["create", "flow", "--description", "Works.", *words])
     assert isinstance(result.exception, EkidenError), result.output
     assert result.exception.exit_code == 2

@@ -7,7 +7,7 @@ import pytest
 from ekiden.dispatcher.cli.agents import findability as module
 from ekiden.dispatcher.cli.agents.findability import findability
 from ekiden.dispatcher.cli.agents.suggestions import has_own_words
-from ekiden.dispatcher.routing.confusions import Confusion
+from ekiden.dispatcher.routing.confusions import Confusion, confusions
 from ekiden.shared.definitions.loader import load_levels
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.embedding.encoder import SentenceEncoder
@@ -60,6 +60,13 @@ def test_two_that_are_confused_are_named_with_the_pair_of_sentences() -> None:
     assert "routing may confuse it with 'refunds', in " in said["billing"]
     assert "is as near to 'handle invoices' there" in said["billing"] or "Handles invoices" in said["billing"]
     assert not {"weather", "alarms"} & said.keys()
+
+
+def test_only_the_agents_that_are_asked_about_are_judged() -> None:
+    team = (*TEAM, agent("refunds", "Handles invoices and refunds of customers."))
+
+    assert {one.agent for one in confusions(team, {"billing", "weather"}, ENCODER())} == {"billing"}
+    assert confusions(team, {"weather"}, ENCODER()) == []
 
 
 def test_one_that_is_confused_with_several_is_told_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

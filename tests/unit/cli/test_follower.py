@@ -30,6 +30,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look more often than people need it, and wait for a tenth of the time in one read."""
     monkeypatch.setattr("ekiden.dispatcher.journal.follower._TICK_S", 0.1)
     monkeypatch.setattr("ekiden.dispatcher.journal.follower._QUIET_S", 0.2)
+    monkeypatch.setattr("ekiden.shared.stores.job_ends.LOOK_S", 0.2)
     monkeypatch.setattr(Client.entries_after, "__defaults__", (0.2,))
     monkeypatch.setattr(Client.live, "__defaults__", ("0", 0.2))
 

@@ -5,6 +5,7 @@ Where a command is another one here, or comes later, the row is the error that n
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
+@pytest.fixture(scope="module")
+def with_an_agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which ``CREATE`` has been run, to be copied."""
+    folder = tmp_path_factory.mktemp("with-an-agent")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.chdir(folder)
+        assert said_by(CREATE)[0] == 0
+    return folder
+
+
 def said_by(command: str) -> tuple[int, str]:
     """The exit code of a command line, and all that it says."""
     done = CliRunner().invoke(app, shlex.split(command), prog_name="ekiden")
@@ -143,9 +155,11 @@ def said_by(command: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("command", "code", "says"), EXAMPLES, ids=[row[0][:60] for row in EXAMPLES])
-def test_an_example_of_the_source_prints(project: Path, command: str, code: int, says: list[str]) -> None:
+def test_an_example_of_the_source_prints(
+    project: Path, with_an_agent: Path, command: str, code: int, says: list[str]
+) -> None:
     if " create" not in command:
-        assert said_by(CREATE)[0] == 0
+        shutil.copytree(with_an_agent, project, dirs_exist_ok=True)
     found, text = said_by(command)
     assert found == code, text
     assert all(word in text for word in says), text

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -248,8 +249,9 @@ def test_turns_are_told_by_the_events_of_their_parts() -> None:
     assert KEY not in json.dumps(turn_events(planted(KEY), content=True))
 
 
-def spans() -> list[SpanSeen]:
-    return read_document(otlp({JOB: stored_journal()}, content=False))
+@cache
+def spans() -> tuple[SpanSeen, ...]:
+    return tuple(read_document(otlp({JOB: stored_journal()}, content=False)))
 
 
 def test_otlp_is_one_tree_with_one_root() -> None:
@@ -310,8 +312,9 @@ def test_otlp_has_the_ids_that_were_drawn_at_submit_where_the_journal_has_them()
 
 @pytest.mark.parametrize("upto", range(1, len(stored_journal()) + 1))
 def test_otlp_of_a_job_that_goes_on_has_every_span_that_it_will_have_later(upto: int) -> None:
-    journal, now_ms = stored_journal(), stored_journal()[upto - 1].at_ms + 5
-    found = read_document(otlp_trace({JOB: journal[:upto]}, now_ms, Prices(), content=False))
+    journal = stored_journal()[:upto]
+    now_ms = journal[-1].at_ms + 5
+    found = read_document(otlp_trace({JOB: journal}, now_ms, Prices(), content=False))
     ids = {span.id for span in found}
     assert {span.parent for span in found if span.parent} <= ids, "no orphans, whenever it is exported"
     assert ids <= {span.id for span in spans()}

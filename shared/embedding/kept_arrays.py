@@ -39,7 +39,7 @@ def as_bytes(value: Any, kinds: Mapping[str, type] | None = None) -> bytes:
 
     head = json.dumps(value, default=placed, ensure_ascii=False, separators=(",", ":")).encode()
     head = head.ljust(_padded(_LENGTH_BYTES + len(head)) - _LENGTH_BYTES)  # so that the arrays are aligned
-    parts = [array.tobytes().ljust(_padded(array.nbytes), b"\0") for array in arrays]
+    parts = [part for array in arrays for part in (np.ascontiguousarray(array).data, _padding(array.nbytes))]
     return b"".join((len(head).to_bytes(_LENGTH_BYTES, "little"), head, *parts))
 
 
@@ -66,3 +66,7 @@ def from_bytes(text: memoryview, kinds: Mapping[str, type] | None = None) -> Any
 
 def _padded(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _padding(size: int) -> bytes:
+    return bytes(_padded(size) - size)

@@ -20,6 +20,8 @@ _STANDS_FOR = {"n": "\n", "r": "\r", "t": "\t"}
 
 def plain(text: str) -> str:
     """Return ``text`` with the usual form of each character (NFKC), without those that are not seen."""
+    if text.isascii():  # has them all
+        return text
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
     whole = seen.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # RE2 takes no lone surrogates
     return _WORDS.sub(lambda found: unicodedata.normalize("NFKC", found.group()), whole)

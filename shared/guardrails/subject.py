@@ -98,7 +98,8 @@ class Subject:
         said = self.parsed
         read = [] if said is None else ["\n".join(_scalars(said))]
         stands = [] if self.data is not None else [self.text]
-        return list(dict.fromkeys(plain(text) for one in (*stands, *read) for text in (one, unescaped(one))))
+        written = dict.fromkeys(text for one in (*stands, *read) for text in (one, unescaped(one)))
+        return list(dict.fromkeys(map(plain, written)))
 
     def as_json(self) -> Any:
         """Return what schemas look at. Raises ``ValueError`` for a text that is no JSON."""

@@ -1,6 +1,8 @@
 """What text and JSON become where they come in."""
 
 import json
+import sys
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,11 +12,23 @@ from hypothesis import strategies as st
 from ekiden.shared.storable import MAX_DEPTH, has_nan, nests_too_deep, read_json, storable
 from ekiden.shared.variables import problem_of
 
-ANYTHING = st.characters() | st.characters(categories=["Cs"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(ANYTHING),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(ANYTHING), inner),
-)
+HALVES = "".join(map(chr, range(0xD800, 0xE000)))
+
+
+def anything(seed: int) -> Any:
+    """JSON with text of any characters and halves of them; drawn part by part, it would take seconds."""
+    return _anything(Random(seed), depth=4)
+
+
+def _anything(chance: Random, depth: int) -> Any:
+    inner = [_anything(chance, depth - 1) for _ in range(chance.randrange(6) if depth else 0)]
+    kinds = [inner, {_text(chance): one for one in inner}, None, True, chance.randint(-(2**70), 2**70)]
+    return chance.choice([*kinds[:2] * 2, *kinds[2:], _text(chance), _text(chance)])
+
+
+def _text(chance: Random) -> str:
+    signs = ["a\0\n", "好🐛", chr(chance.randrange(sys.maxunicode + 1)), HALVES, HALVES]
+    return "".join(chance.choice(chance.choice(signs)) for _ in range(chance.randrange(12)))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +46,7 @@ def test_a_lone_half_of_a_character_is_replaced_and_two_that_fit_are_joined(text
     assert storable({text: [text, (text, 1, None)]}) == {kept: [kept, [kept, 1, None]]}
 
 
-@given(JSON)
+@given(st.integers(0, 2**32).map(anything))
 def test_everything_is_utf_8_and_stays_so(value: Any) -> None:
     kept = storable(value)
     text = json.dumps(kept, ensure_ascii=False)

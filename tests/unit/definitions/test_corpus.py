@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def entries(agents: Path) -> list[dict[str, Any]]:
     return found
 
 
+@cache
+def loaded(path: Path) -> tuple[AgentDefinition | None, list[Problem]]:
+    return load_file(path, "project")
+
+
 def class_of(entry: dict[str, Any]) -> str:
     if entry["path"] in UNSAFE:
         return "unsafe"
@@ -58,7 +64,7 @@ def outcome_of(definition: AgentDefinition | None, problems: list[Problem]) -> s
 def test_every_file_fares_as_its_class_says(agents: Path, entries: list[dict[str, Any]]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for entry in entries:
-        definition, problems = load_file(agents / entry["path"], "project")
+        definition, problems = loaded(agents / entry["path"])
         outcome = outcome_of(definition, problems)
         counts[class_of(entry), outcome] += 1
         if outcome == "refused":
@@ -73,7 +79,7 @@ def test_what_parses_has_the_name_and_the_description_that_were_seen(
 ) -> None:
     for entry in entries:
         if class_of(entry) == "parses":
-            definition, _ = load_file(agents / entry["path"], "project")
+            definition, _ = loaded(agents / entry["path"])
             assert definition is not None, entry["path"]
             assert definition.name == entry["name"].strip()
             if entry["has_description"]:
@@ -83,7 +89,7 @@ def test_what_parses_has_the_name_and_the_description_that_were_seen(
 def test_what_is_recoverable_has_its_name_and_its_tools(agents: Path, entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         if class_of(entry) == "recoverable":
-            definition, problems = load_file(agents / entry["path"], "project")
+            definition, problems = loaded(agents / entry["path"])
             assert definition is not None, entry["path"]
             assert definition.name == entry["recoverable_name"] or "'name' is missing" in str(problems)
             assert len(definition.description) > 20
@@ -94,7 +100,7 @@ def test_what_is_recoverable_has_its_name_and_its_tools(agents: Path, entries: l
 def test_tools_never_become_more_than_the_file_says(agents: Path, entries: list[dict[str, Any]]) -> None:
     """Only a star is all tools."""
     for entry in entries:
-        definition, _ = load_file(agents / entry["path"], "project")
+        definition, _ = loaded(agents / entry["path"])
         if definition is not None and entry["tools_form"] in ("comma-string", "string", "list"):
             assert definition.tools is not None
             assert definition.tools.allow is not None
@@ -114,7 +120,7 @@ def test_no_file_waits_for_a_tool_that_workers_do_not_ship_with(agents: Path) ->
 
 def test_bombs_and_tags_are_harmless(agents: Path) -> None:
     for path in UNSAFE:
-        definition, [problem] = load_file(agents / path, "project")
+        definition, [problem] = loaded(agents / path)
         assert definition is None
         assert problem.line
         assert len(str(problem)) < 1000
@@ -156,7 +162,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 def test_no_agent_may_do_what_its_file_does_not_allow(agents: Path, entries: list[dict[str, Any]]) -> None:
     restricted = 0
     for entry in entries:
-        definition, _ = load_file(agents / entry["path"], "project")
+        definition, _ = loaded(agents / entry["path"])
         text = (agents / entry["path"]).read_text("utf-8", "replace").lstrip("\ufeff\n").replace("\r", "\n")
         try:
             front = yaml.safe_load(text.split("---", 2)[1])

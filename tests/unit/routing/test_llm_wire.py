@@ -31,8 +31,7 @@ def catalog_of(*names: str) -> Catalog:
 
 CATALOG = catalog_of("code-fixer", "debugger", "翻译助手")
 SEMANTIC = SemanticRouter(BagOfWords(), threshold=100.0)
-FIRST = HybridRouter(RuleRouter(), SEMANTIC)
-"""They learn a catalog once, as those of a dispatcher do."""
+"""It learns a catalog once, which takes 0.2 s; what it has learned can be asked from any loop."""
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def routed(
         if clock is not None:
             server.wait = partial(clock.pass_for, asyncio.get_running_loop())  # type: ignore[method-assign]
         try:
-            asked = SecondOpinion(FIRST, router) if has_first else router
+            asked = SecondOpinion(HybridRouter(RuleRouter(), SEMANTIC), router) if has_first else router
             return await asked.route(prompt, catalog, context)
         finally:
             await model.aclose()

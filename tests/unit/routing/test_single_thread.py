@@ -9,6 +9,7 @@ import pytest
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from ekiden.dispatcher.routing.confusions import confusions
+from ekiden.dispatcher.routing.out_of_scope import OUT_OF_SCOPE
 from ekiden.dispatcher.routing.semantic_model import learn
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.embedding import encoder
@@ -27,7 +28,8 @@ AGENTS = [
 
 
 @pytest.fixture(autouse=True)
-def a_users_threads() -> Iterator[None]:
+def a_users_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("ekiden.dispatcher.routing.semantic_model.OUT_OF_SCOPE", OUT_OF_SCOPE[:20])
     before = threadpool_limits(A_USERS, "blas")
     OpenBLASController.clear_controlling_thread()
     yield

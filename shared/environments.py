@@ -54,6 +54,20 @@ _PLAIN = re.compile(r"|true|false|yes|no|on|off|[+-]?[0-9.]{1,5}", re.IGNORECASE
 """Values that can be no secrets."""
 
 
+class _Names:
+    """The names that are listed, and all that begin like one with a star at its end."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._exact = frozenset(names)
+        self._beginnings = tuple(one[:-1] for one in self._exact if one.endswith("*"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._exact or name.startswith(self._beginnings)
+
+
+_OPEN = _Names((*_EARLY, *_READ_EARLY))
+
+
 def for_tools(env: Mapping[str, str], named: Sequence[str] = ()) -> dict[str, str]:
     """Return what commands get of ``env``: ``PASSED``, and what is ``named``.
 
@@ -62,17 +76,13 @@ def for_tools(env: Mapping[str, str], named: Sequence[str] = ()) -> dict[str, st
     """
     from ekiden.shared.redaction import redact  # here, for all that only start processes
 
-    starts = tuple(one[:-1] for one in named if one.endswith("*"))
+    passed = _Names((*PASSED, *(one for one in named if one.endswith("*"))))
     exact = {one for one in named if not one.endswith("*")}
-
-    def is_let_through(name: str, value: str) -> bool:
-        is_known = name in PASSED or name.startswith(starts)
-        return is_known and not looks_secret(name, value) and redact(value) == value
-
     return {
         name: value
         for name, value in env.items()
-        if not name.startswith(_OURS) and (name in exact or is_let_through(name, value))
+        if not name.startswith(_OURS)
+        and (name in exact or (name in passed and not looks_secret(name, value) and redact(value) == value))
     }
 
 
@@ -98,7 +108,7 @@ def is_open(name: str, value: str) -> bool:
     """
     if looks_secret(name, value) and not _is_path(value):
         return False
-    return _matches(name, (*_EARLY, *_READ_EARLY)) or _PLAIN.fullmatch(value) is not None or _is_path(value)
+    return name in _OPEN or _PLAIN.fullmatch(value) is not None or _is_path(value)
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -109,10 +119,6 @@ def looks_secret(name: str, value: str) -> bool:
         or _SECRET_INSIDE.search(value) is not None
         or (name.lower().endswith("_proxy") and "@" in value)  # as me:pw@host, without a scheme
     )
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in patterns)
 
 
 def _is_path(value: str) -> bool:

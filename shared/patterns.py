@@ -1,5 +1,6 @@
 """Regular expressions, run by RE2: linear in the text, and for those of others it is bounded by how much."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ __all__ = [
     "PatternSet",
     "compile_pattern",
     "escaped",
+    "pattern_among_lines",
     "pattern_set",
     "raw_pattern",
 ]
@@ -22,6 +24,8 @@ MAX_LENGTH = 1_000
 """Characters of an expression."""
 MAX_PROGRAM = 2_000
 """Instructions of a compiled expression. Each byte of a text may cost all of them, about 10 ns each."""
+_OTHER_AMONG_LINES = re.compile(r"\\[AzQ]|\(\?(?!i\)|:|P)")
+"""What may mean something else there: where a text begins or ends, flags, quotes that nobody ends."""
 
 
 class Pattern(Protocol):
@@ -72,6 +76,20 @@ def raw_pattern(text: str, *, ignore_case: bool = False, max_mem: int = 8 << 20)
     options = _options(ignore_case=ignore_case)
     options.max_mem = max_mem
     return re2.compile(text, options)
+
+
+def pattern_among_lines(text: str) -> Pattern | None:
+    """Compile an expression so that it is found among many lines if it is in one; None: it may not be.
+
+    Lines end with a plain line feed. What is found may lie in none of them by itself.
+    """
+    if _OTHER_AMONG_LINES.search(text):
+        return None
+    try:
+        compiled: Pattern = raw_pattern(f"(?m:{text})")
+    except re2.error:  # by itself it just fits
+        return None
+    return compiled
 
 
 def pattern_set(patterns: Iterable[str], *, ignore_case: bool = False) -> PatternSet | None:

@@ -40,7 +40,7 @@ def test_each_approval_is_told_whole_as_json_and_outside_of_any_project(tmp_path
 def test_a_command_that_hangs_is_ended_with_all_that_it_started_and_the_next_is_told(tmp_path: Path) -> None:
     hang = f"sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
     command = ["sh", "-c", f"read -r told; case $told in *'.1:1\"'*) {hang};; *) echo ok > {tmp_path / 'next'};; esac"]
-    notifier = CommandNotifier(command, os.environ, timeout_s=3.0)
+    notifier = CommandNotifier(command, os.environ, timeout_s=1.5)
     with capture_logs() as logs:
         notifier.approval_asked(asked(1))
         notifier.approval_asked(asked(2))

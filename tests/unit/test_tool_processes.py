@@ -24,10 +24,11 @@ from tests.processes import is_gone
 ROOT = Path(__file__).parents[2]
 # Leaves a process behind in every way there is, writes their ids and its own, and goes on.
 EVERYWHERE = """
-import os, signal, subprocess, time
+import os, signal, time
 
 def spawn(*how):
-    pids.append(subprocess.Popen([*how, "sleep", "300"]).pid)
+    argv = [*how, "sleep", "300"]
+    pids.append(os.posix_spawnp(argv[0], argv, os.environ))
 
 def daemon():
     told, tells = os.pipe()
@@ -73,7 +74,7 @@ def stop():
 
 async def work():
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, stop)
-    await start([sys.executable, "-c", {EVERYWHERE!r}], cwd=Path(), env=os.environ, lifetime=Lifetime)
+    await start([sys.executable, "-I", "-S", "-c", {EVERYWHERE!r}], cwd=Path(), env=os.environ, lifetime=Lifetime)
     while True:
         await asyncio.sleep(0.1)
         live_on(2)
@@ -101,7 +102,7 @@ from ekiden.shared.processes.tools import prepare, start
 
 async def work():
     prepare()
-    argv = [sys.executable, "-c", sys.argv[1]]
+    argv = [sys.executable, "-I", "-S", "-c", sys.argv[1]]
     while True:  # those that the killed reaper was asked for are lost, too
         try:
             process = await start(argv, cwd=Path(), env=os.environ)
@@ -199,7 +200,7 @@ async def until_async(condition: Callable[[], object], seconds: float = 60.0) ->
 
 
 async def python(code: str, cwd: Path, **more: Any) -> Process:
-    return await start([sys.executable, "-c", code], cwd=cwd, env=os.environ, **more)
+    return await start([sys.executable, "-I", "-S", "-c", code], cwd=cwd, env=os.environ, **more)
 
 
 async def end_of(process: Process) -> int:
@@ -424,7 +425,7 @@ def test_a_finished_program_leaves_no_zombie_and_no_descriptor(ours: tool_proces
         await (await python("", tmp_path)).end()
         before = psutil.Process().num_fds()
         for _ in range(5):
-            process = await python("import subprocess; subprocess.Popen(['sleep', '300'])", tmp_path)
+            process = await python("import os; os.posix_spawnp('sleep', ['sleep', '300'], os.environ)", tmp_path)
             assert await end_of(process) == 0
         assert ours._process is not None
         below = psutil.Process(ours._process.pid)
@@ -450,7 +451,8 @@ def test_where_nothing_is_adopted_the_group_is_ended(
     monkeypatch.setattr(tool_processes, "_RUN", run_there)
 
     async def scenario() -> None:
-        code = "import subprocess; print(subprocess.Popen(['sleep', '300'], stdout=2).pid, flush=True)"
+        outside = "file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)]"
+        code = f"import os; print(os.posix_spawnp('sleep', ['sleep', '300'], os.environ, {outside}), flush=True)"
         reading, writing = os.pipe()
         process = await python(code, tmp_path, stdout=writing)
         assert await end_of(process) == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 import sys
 import tomllib
 from dataclasses import replace
@@ -27,12 +28,18 @@ def example(name: str) -> str:
     return found[1]
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "site"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pip has put it."""
+    folder = tmp_path_factory.mktemp("made") / "site"
     project = tomllib.loads(example("pyproject.toml"))["project"]
     install_wheel(folder, project["name"], example("text_tools.py"), project["version"], project["entry-points"])
+    return folder
+
+
+@pytest.fixture
+def site(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = Path(shutil.copytree(installed, tmp_path / "site"))
     monkeypatch.syspath_prepend(str(folder))
     plugins.fetch.cache_clear()
     monkeypatch.delitem(sys.modules, "text_tools", raising=False)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ekiden.shared.errors import ToolError
 from ekiden.shared.globs import glob_expression
-from ekiden.shared.patterns import MAX_LENGTH, Pattern
+from ekiden.shared.patterns import MAX_LENGTH, pattern_among_lines
 from ekiden.workers.tools.base import ToolContext, tool
 from ekiden.workers.tools.builtin.paths import (
     Found,
@@ -37,8 +37,8 @@ _MAX_SECONDS = 20.0
 """After which a search ends by itself, with what it has found."""
 _MAX_WORK = 200_000_000
 """Bytes of one line times instructions of the pattern: two seconds at most."""
-
-
+_BLOCK = 1 << 16
+"""Bytes of lines that are searched at once."""
 _LINES_A_LOOK = 64
 """Lines between two looks at the clock."""
 
@@ -85,7 +85,7 @@ class Grep(BaseModel):
 @tool(Grep, read_only=True, needs_workspace=True)
 def grep(args: Grep, context: ToolContext) -> str:
     """Return the matching lines of all text files under a path."""
-    expression = compiled(args.pattern)
+    expression = _Expression(args.pattern)
     place = place_of(args.path, context)
     visited = Visited(_files_at(place, context), args.include)
     found = _matches(expression, visited, lambda path: shown(place.real / path, context))
@@ -96,6 +96,38 @@ def grep(args: Grep, context: ToolContext) -> str:
     if not lines:
         notes = [f"no line matches {args.pattern!r} under {args.path!r}", *notes]
     return "\n".join(lines + notes)
+
+
+class _Expression:
+    """An expression that is looked for line by line, but in many lines at once first: most hold it nowhere."""
+
+    def __init__(self, pattern: str) -> None:
+        self._in_line = compiled(pattern)
+        self._in_lines = pattern_among_lines(pattern)
+        self.most = _MAX_WORK // self._in_line.programsize
+        """Bytes that are searched in one go."""
+
+    def lines_in(self, text: bytes, files: "Visited") -> Iterator[tuple[int, bytes]]:
+        """Yield the lines in which it is found, with their numbers; the time of ``files`` bounds it."""
+        for first, block in _blocks(text, min(_BLOCK, self.most // 2)):
+            if files.is_over:
+                return
+            if self._may_be_in(block):
+                yield from self._found(block, first, files)
+
+    def _may_be_in(self, block: bytes) -> bool:
+        if self._in_lines is None or len(block) > self.most:
+            return True
+        return self._in_lines.search(block.replace(b"\r\n", b"\n").removesuffix(b"\r")) is not None
+
+    def _found(self, block: bytes, first: int, files: "Visited") -> Iterator[tuple[int, bytes]]:
+        for number, line in enumerate(block.split(b"\n"), first):
+            if number % _LINES_A_LOOK == 0 and files.is_over:
+                return
+            if len(line) > self.most:
+                files.note(f"lines were searched up to {self.most:,} bytes")
+            if self._in_line.search(line.removesuffix(b"\r")[: self.most]):
+                yield number, line
 
 
 class Visited:
@@ -151,17 +183,22 @@ def _files_at(place: Place, context: ToolContext) -> Iterator[Found]:
         yield Found(folder, place.names[-1], "")
 
 
-def _matches(expression: Pattern, files: Visited, named: Callable[[str], str]) -> Iterator[str]:
-    most = _MAX_WORK // expression.programsize
+def _matches(expression: _Expression, files: Visited, named: Callable[[str], str]) -> Iterator[str]:
     for file in files:
         text = text_of(file)
-        for number, line in enumerate(text.utf8.split(b"\n") if text else (), 1):
-            if number % _LINES_A_LOOK == 0 and files.is_over:
-                return
-            if len(line) > most:
-                files.note(f"lines were searched up to {most:,} bytes")
-            if expression.search(line.removesuffix(b"\r")[:most]):
-                yield f"{named(file.path)}:{number}:{_cut(line.decode(errors='replace').removesuffix(chr(13)))}"
+        for number, line in expression.lines_in(text.utf8, files) if text else ():
+            yield f"{named(file.path)}:{number}:{_cut(line.decode(errors='replace').removesuffix(chr(13)))}"
+
+
+def _blocks(text: bytes, size: int) -> Iterator[tuple[int, bytes]]:
+    """Cut a text at ends of lines into blocks of little more than ``size``, each with the number of its first line."""
+    number, start = 1, 0
+    while start <= len(text):
+        end = text.find(b"\n", start + size)
+        block = text[start : end if end >= 0 else None]
+        yield number, block
+        number += block.count(b"\n") + 1
+        start += len(block) + 1
 
 
 def text_of(file: Found) -> TextFile | None:

@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,17 +146,19 @@ class _Output(asyncio.Protocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._half = max_chars // 2
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._head = self._tail = ""
-        self._left_out = 0
+        self._head = ""
+        self._tail: deque[str] = deque()
+        self._in_tail = self._left_out = 0
 
     def data_received(self, data: bytes) -> None:
         text = self._decoder.decode(data)
         room = self._half - len(self._head)
         self._head += text[:room]
-        self._tail += text[room:]
-        excess = max(0, len(self._tail) - self._half)
-        self._left_out += excess
-        self._tail = self._tail[excess:]
+        self._tail.append(text[room:])
+        self._in_tail += len(self._tail[-1])
+        while self._in_tail - len(self._tail[0]) >= self._half:  # whole pieces go: nothing is copied
+            self._in_tail -= len(self._tail[0])
+            self._left_out += len(self._tail.popleft())
 
     def connection_lost(self, _error: Exception | None) -> None:
         if not self.closed.done():
@@ -163,8 +166,10 @@ class _Output(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        note = f"\n(cut: {self._left_out:,} characters left out here)\n" if self._left_out else ""
-        return self._head + note + self._tail + self._decoder.decode(b"", final=True)
+        excess = max(0, self._in_tail - self._half)
+        left_out = self._left_out + excess
+        note = f"\n(cut: {left_out:,} characters left out here)\n" if left_out else ""
+        return self._head + note + "".join(self._tail)[excess:] + self._decoder.decode(b"", final=True)
 
 
 async def _pipe_into(output: _Output) -> tuple[int, asyncio.ReadTransport]:

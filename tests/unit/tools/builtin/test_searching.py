@@ -3,6 +3,7 @@ import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,6 +12,7 @@ from ekiden.workers.tools.base import Tool
 from ekiden.workers.tools.builtin import searching
 from ekiden.workers.tools.builtin.editing import edit_file
 from ekiden.workers.tools.builtin.files import ls, read_file
+from ekiden.workers.tools.builtin.patterns import compiled
 from ekiden.workers.tools.builtin.searching import glob, grep
 from tests.unit.tools.conftest import Use
 
@@ -97,6 +99,26 @@ def test_grep_matches_line_by_line(cwd: Path, use: Use) -> None:
     _tree(cwd, "a.txt", text="one\ntwo\n")
     assert use(grep, pattern=r"one\stwo").startswith("no line")
     assert use(grep, pattern="[^x]$").splitlines() == ["a.txt:1:one", "a.txt:2:two"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("a", "^a", "b$", "^$", "x*", "é.", "a|^$", r"\bab\b", "[^a]b", r"[^\n]$", "^[^a]*$", r"\s$", r"\\", "a\nb"),
+        *("(?i)AB", "(?-m)^a", "(?s)a.b", "(?m)^b$", "(?P<x>b)a$", "(?:ab|^b)+", r"(?m:\Aa)", r"\Aab", r"b\z", r"\Qa"),
+    ],
+)
+def test_grep_finds_what_is_found_in_each_line_by_itself(
+    pattern: str, cwd: Path, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_BLOCK", 8)  # bytes, so that there are many
+    text = "".join(Random(1).choices(["a", "b", "\\", "é", " ", "\n", "\r\n", "\r"], k=900))
+    (cwd / "a.txt").write_bytes(text.encode())
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    found = [f"a.txt:{n}:{line}" for n, line in enumerate(lines, 1) if compiled(pattern).search(line.encode())]
+    assert use(grep, pattern=pattern, path="a.txt").split("\n") == (
+        found or [f"no line matches {pattern!r} under 'a.txt'"]
+    )
 
 
 def test_grep_includes_by_name_or_by_path(cwd: Path, use: Use) -> None:

@@ -113,6 +113,13 @@ def test_a_command_gets_what_the_worker_passes_on_and_nothing_else(
     assert environment({"PATH": "/bin"})["PATH"] == f"{Path(sys.executable).parent}:/bin"
 
 
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not heed SIGTERM is given a moment only."""
+    monkeypatch.setattr(subprocesses, "TERM_S", 0.1)
+
+
+@pytest.mark.usefixtures("briefly")
 def test_ends_the_whole_group_when_the_time_is_up(cwd: Path, context: ToolContext) -> None:
     command = "trap '' TERM; sleep 300 & echo $$ $! > pids; echo begun; wait"
     text = _run(command, context, timeout_s=1)
@@ -121,6 +128,7 @@ def test_ends_the_whole_group_when_the_time_is_up(cwd: Path, context: ToolContex
     assert _all_gone(_pids(cwd / "pids"))
 
 
+@pytest.mark.usefixtures("briefly")
 def test_kills_the_whole_group_when_cancelled(cwd: Path, context: ToolContext) -> None:
     async def cancelled() -> list[int]:
         # Both ignore SIGTERM: only SIGKILL ends them.
@@ -221,6 +229,7 @@ def test_ends_what_left_the_group_as_well(cwd: Path, context: ToolContext) -> No
     assert [pid for pid in pids if not is_gone(pid)] == [], "nothing is left when the call has ended"
 
 
+@pytest.mark.usefixtures("briefly")
 def test_ends_what_left_the_group_with_a_command_that_is_cancelled(cwd: Path, context: ToolContext) -> None:
     (cwd / "daemon.py").write_text(DAEMON)
 

@@ -103,6 +103,15 @@ def test_a_server_that_fails_is_an_error_of_ours(
     assert "l-planted" not in str(caught.value)
 
 
+@pytest.mark.parametrize("model", ["gemini-embedding-001", "local/nomic-embed-text"])
+def test_so_is_an_environment_in_which_no_client_can_be_made(
+    model: str, embedders: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    with pytest.raises(ModelError, match=r"SSL_CERT_FILE|lost or refused"):
+        embedders().of(model).encode(["x"])
+
+
 def test_a_failure_that_passes_is_tried_again(embedders: Make, gemini: GeminiServer, local: OpenAIServer) -> None:
     gemini.rpm = 1
     first = embedders().of("gemini-embedding-001")

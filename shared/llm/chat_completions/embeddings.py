@@ -8,7 +8,7 @@ from ekiden.shared.errors import ModelError
 from ekiden.shared.llm.access import KeyAccess
 from ekiden.shared.llm.chat_completions.connection import without_others
 from ekiden.shared.llm.chat_completions.failures import translated
-from ekiden.shared.llm.wire_clients import http_options, translating
+from ekiden.shared.llm.wire_clients import http_options, not_made, translating
 
 __all__ = ["OpenAIEmbeddings"]
 
@@ -21,13 +21,14 @@ class OpenAIEmbeddings:
     def __init__(self, access: KeyAccess, timeout_s: float) -> None:
         self._access = access
         self._headers = without_others(access)
-        self._client = openai.OpenAI(
-            api_key=access.key or "none",
-            base_url=access.base_url,
-            max_retries=_RETRIES,
-            timeout=timeout_s,
-            http_client=openai.DefaultHttpxClient(**http_options()),
-        )
+        with translating(lambda error: not_made(access.name, error)):
+            self._client = openai.OpenAI(
+                api_key=access.key or "none",
+                base_url=access.base_url,
+                max_retries=_RETRIES,
+                timeout=timeout_s,
+                http_client=openai.DefaultHttpxClient(**http_options()),
+            )
 
     def close(self) -> None:
         """Close the connections."""

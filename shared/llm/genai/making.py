@@ -29,10 +29,13 @@ def new_client(access: GeminiAccess, **options: Any) -> genai.Client:
 
 
 def _http_of(access: GeminiAccess) -> dict[str, Any]:
-    """Return how it speaks HTTP. On Vertex it looks for a certificate of ours itself, if it is given no context."""
-    http = http_options()
-    if access.is_vertex:
-        del http["verify"]
-        return {"async_client_args": http}
-    http["ssl"] = http["verify"]  # of its web sockets, which it prepares in any case
+    """Return how it speaks HTTP, by httpx2 or, where that is installed, by aiohttp: each takes what it knows.
+
+    On Vertex it may want a certificate of ours, which it looks for where it is given no context.
+    """
+    http = http_options() | {"allow_redirects": False}
+    tls = http.pop("verify")
+    del http["timeout"]  # none is its own default, and aiohttp is given it apart
+    if not access.is_vertex:
+        http |= {"verify": tls, "ssl": tls}  # the latter for aiohttp, and for web sockets, which it always prepares
     return {"client_args": http, "async_client_args": http}

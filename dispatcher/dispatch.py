@@ -191,7 +191,7 @@ class DispatchHandler:
         """Return what makes of a model one that routing may ask: no leg is paused for it."""
         if self.limits is None:
             return lambda model: HookedModel(model, leg.hooks)
-        limited = self.limits.for_job(leg.job, patience_s=ROOM_S, queues=False)
+        limited = self.limits.under(leg.lease, patience_s=ROOM_S, queues=False)
         return lambda model: HookedModel(limited(model), leg.hooks)
 
     def _named(self, name: str) -> RoutingResult:

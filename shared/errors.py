@@ -301,10 +301,11 @@ class ModelUnavailable(ModelError, Transient):
 class OverLimit(EkidenError):
     """A limit that all workers keep together leaves no room for a call of a model: it waits, and holds no worker."""
 
-    def __init__(self, message: str, wait_s: float) -> None:
-        """``wait_s``: for how long, about."""
+    def __init__(self, message: str, wait_s: float, *, is_refusal: bool = False) -> None:
+        """``wait_s``: for how long, about; ``is_refusal``: because the provider wants to be left alone so long."""
         super().__init__(message)
         self.wait_s = wait_s
+        self.is_refusal = is_refusal
 
 
 class NotAsked(ModelError):

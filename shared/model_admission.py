@@ -13,6 +13,7 @@ from ekiden.shared.llm.context_windows import tokens_in, tokens_in_tools, tokens
 from ekiden.shared.messages import Message
 from ekiden.shared.model_limits import limit_for
 from ekiden.shared.settings.limits import ModelLimitValues
+from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.model_limits import ModelLimit, RedisModelLimitStore, Reserved, Wait
 
 __all__ = ["ModelLimits"]
@@ -36,20 +37,20 @@ class ModelLimits:
         self._env = env
         self._known: dict[str, ModelLimit | None] = {}
 
-    def for_job(
-        self, job: str, models: Sequence[str] = (), *, patience_s: float = PATIENCE_S, queues: bool = True
+    def under(
+        self, lease: Lease, models: Sequence[str] = (), *, patience_s: float = PATIENCE_S, queues: bool = True
     ) -> Callable[[ChatModel], ChatModel]:
-        """Return what makes of a model one that the job may ask.
+        """Return what makes of a model one that a running job may ask.
 
         Args:
-            job: Which; it is running.
+            lease: The job's.
             models: Those of which one serves a call, by name: it takes the job off the queues of the others.
             patience_s: How long a call waits at most where it is made.
             queues: Whether a leg is paused for what must wait longer; else nobody waits, ``OverLimit`` is all.
         """
         if not self._said:
             return lambda model: model
-        admission = _JobAdmission(self._store, self._of, job, models, patience_s=patience_s, queues=queues)
+        admission = _JobAdmission(self._store, self._of, lease, models, patience_s=patience_s, queues=queues)
         return lambda model: _Limited(model, admission)
 
     def _of(self, model: str) -> ModelLimit | None:
@@ -77,7 +78,7 @@ class _JobAdmission:
         self,
         store: RedisModelLimitStore,
         limit_of: Callable[[str], ModelLimit | None],
-        job: str,
+        lease: Lease,
         models: Sequence[str],
         *,
         patience_s: float,
@@ -85,13 +86,13 @@ class _JobAdmission:
     ) -> None:
         self._store = store
         self._limit_of = limit_of
-        self._job = job
+        self._lease = lease
         self._limits = [limit for limit in map(limit_of, models) if limit is not None]
         self._patience_s = patience_s
         self._queues = queues
         self._size = _MessageSizes()
         self._has_left = False
-        """Whether nothing is left of what earlier attempts at the leg had at other limits; this one takes one place."""
+        """Whether nothing of the job is left at other limits: since it was claimed, or has taken its last place."""
 
     async def __call__(self, request: ModelRequest, attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
         """See ``Admission``."""
@@ -114,7 +115,7 @@ class _JobAdmission:
     async def _reserve(self, limit: ModelLimit, estimate: int, *, queues: bool) -> Reserved:
         patient_until = time.monotonic() + self._patience_s
         while True:
-            taken = await self._store.take(limit, self._job, estimate, queues=False)
+            taken = await self._take(limit, estimate, queues=False)
             if isinstance(taken, Reserved):
                 return taken
             wait_s = max(taken.look_s, _SHORTEST_S) * random.uniform(1.0, 1.2)  # noqa: S311  # no secret
@@ -123,16 +124,20 @@ class _JobAdmission:
             await asyncio.sleep(wait_s)
         if queues:
             await self._leave_others(limit)
-            taken = await self._store.take(limit, self._job, estimate, queues=True)
+            taken = await self._take(limit, estimate, queues=True)
         if isinstance(taken, Reserved):
             return taken
-        raise OverLimit(_told(limit, taken), taken.wait_s)
+        self._has_left = self._has_left and not queues
+        raise OverLimit(_told(limit, taken), taken.wait_s, is_refusal=taken.part == "blocked")
+
+    async def _take(self, limit: ModelLimit, estimate: int, *, queues: bool) -> Reserved | Wait:
+        return await self._store.take(limit, self._lease.job, estimate, queues=queues, fence=self._lease.fence)
 
     async def _leave_others(self, kept: ModelLimit | None) -> None:
         """Give up places, and reservations, at the limits of the other models: this one serves the job."""
         others = [limit for limit in self._limits if limit != kept]
         if others and not self._has_left:
-            await self._store.leave(others, self._job)
+            await self._store.leave(others, self._lease.job)
         self._has_left = True
 
     async def _failed(self, reserved: Reserved, error: ModelError) -> None:

@@ -12,6 +12,7 @@ import structlog
 from ekiden.shared.errors import ExceedsLimit, ModelError, ModelUnavailable, NotAsked, OverLimit, QuotaExhausted
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
+from ekiden.shared.llm.making import RETRY_BEFORE_FALLBACK_S
 from ekiden.shared.llm.models import ModelChoice
 from ekiden.shared.llm.retrying import Restarting
 from ekiden.shared.messages import Usage
@@ -117,9 +118,14 @@ class ModelCaller:
 
     def _let_stand(self, error: ModelError | OverLimit, *, is_first: bool) -> None:
         """Raise a failure for which nobody else is asked; behind another one, only a limit that is to be waited for."""
-        is_wanted = _cause_of(error) in self._on
-        if not self._passes_limits if isinstance(error, OverLimit) else is_first and not is_wanted:
+        is_wanted = self._cause_of(error) is not None
+        is_waited_for = isinstance(error, OverLimit) and not (is_wanted and len(self._candidates) > 1)
+        if is_waited_for or (is_first and not is_wanted):
             raise error
+
+    def _cause_of(self, error: ModelError | OverLimit) -> FallbackCause | None:
+        """Return for which cause another model is asked; None: for none of those that the agent names."""
+        return next((cause for cause in _causes_of(error) if cause in self._on), None)
 
     def _passed_over(self, failure: _Failure) -> FellBack | None:
         """Return what is recorded of a model that gave no answer; None: that it is not even asked is known already."""
@@ -128,7 +134,7 @@ class ModelCaller:
             if name in self._told:
                 return None
             self._told.add(name)
-        why = _cause_of(error) or "unavailable"
+        why = self._cause_of(error) or next(iter(_causes_of(error)), "unavailable")
         return FellBack(model=name, why=why, text=str(error), to="", duration_ms=failure.duration_ms)
 
     async def _queue(
@@ -162,12 +168,17 @@ class ModelCaller:
         await self._record(passed.model_copy(update={"leg": self._leg, "text": passed.text[:_LONGEST]}))
 
 
-def _cause_of(error: ModelError | OverLimit) -> FallbackCause | None:
-    if isinstance(error, (OverLimit, ExceedsLimit)):
-        return "limit"
-    if isinstance(error, QuotaExhausted):
-        return "quota"
-    return "unavailable" if isinstance(error, ModelUnavailable) else None
+def _causes_of(error: ModelError | OverLimit) -> tuple[FallbackCause, ...]:
+    match error:
+        case OverLimit() if error.is_refusal and error.wait_s > RETRY_BEFORE_FALLBACK_S:
+            return "unavailable", "limit"  # as it is for whoever has heard that from the provider
+        case OverLimit() | ExceedsLimit():
+            return ("limit",)
+        case QuotaExhausted():
+            return ("quota",)
+        case ModelUnavailable():
+            return ("unavailable",)
+    return ()
 
 
 def _refusal(answer: ModelAnswer) -> FellBack:

@@ -50,7 +50,7 @@ class ModelCallers:
     def _limited(self, leg: Leg, choices: Sequence[ModelChoice]) -> Callable[[ChatModel], ChatModel]:
         if self.limits is None:
             return lambda model: model
-        return self.limits.for_job(leg.job, [choice.name for choice in choices])
+        return self.limits.under(leg.lease, [choice.name for choice in choices])
 
     def _asked(
         self, choice: ModelChoice, leg: Leg, limited: Callable[[ChatModel], ChatModel], *, has_fallback: bool

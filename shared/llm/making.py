@@ -16,7 +16,7 @@ from ekiden.shared.llm.sanitizing import SanitizingModel
 from ekiden.shared.once import Once
 from ekiden.shared.redaction import redact
 
-__all__ = ["Models"]
+__all__ = ["RETRY_BEFORE_FALLBACK_S", "Models"]
 
 RETRY_BEFORE_FALLBACK_S = 30.0
 """How long a model is tried again while another one could be asked."""

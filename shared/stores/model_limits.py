@@ -84,12 +84,18 @@ class RedisModelLimitStore:
         self._scripts = Scripts(client)
 
     @translated
-    async def take(self, limit: ModelLimit, job: str, estimate: int, *, queues: bool) -> Reserved | Wait:
-        """Reserve a call of ``estimate`` tokens for ``job``; where there is no room, take a place (``queues``)."""
+    async def take(
+        self, limit: ModelLimit, job: str, estimate: int, *, queues: bool, fence: str = ""
+    ) -> Reserved | Wait:
+        """Reserve a call of ``estimate`` tokens for ``job``; where there is no room, take a place (``queues``).
+
+        ``fence``: of the job's claim. What another one holds was a worker's that is gone, and is in nobody's way.
+        """
         verdict, *rest = await self._scripts.run(
             "limit_take",
             limit=keys.limit(limit.key),
             id=job,
+            fence=fence,
             session=keys.session(session_of(job)),
             name=limit.name,
             rpm=_given(limit.rpm),

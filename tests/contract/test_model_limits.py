@@ -429,3 +429,23 @@ def test_a_call_that_a_job_was_woken_for_is_kept_a_minute_also_where_the_job_doe
         assert isinstance(await take(stores, limit), Reserved)
 
     backend.run(scenario)
+
+
+def test_the_slot_of_a_worker_that_died_is_not_in_the_way_of_who_goes_on_with_its_job(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        limit = ModelLimit("k:m", "m", rpm=10, concurrent=1)
+        await as_any(stores.client.zadd(keys.LEASES, {JOB: 10**15}))
+        first, beside, again = [
+            await stores.model_limits.take(limit, JOB, 10, queues=False, fence=fence)
+            for fence in ("1.dead", "1.dead", "2.here")
+        ]
+        assert isinstance(first, Reserved)
+        assert isinstance(beside, Wait), "one that calls twice at a time takes two"
+        assert isinstance(again, Reserved)
+        assert await stores.model_limits.state(limit) == LimitState(2, 20, 1, 0, 0.0)
+        await stores.model_limits.settle(first, 10)  # it was only slow
+        assert (await stores.model_limits.state(limit)).running == 1
+        await stores.model_limits.settle(again, 10)
+        assert await stores.model_limits.state(limit) == LimitState(2, 20, 0, 0, 0.0)
+
+    backend.run(scenario)

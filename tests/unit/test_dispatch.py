@@ -20,6 +20,7 @@ from ekiden.shared.messages import Message, TextPart, user_message
 from ekiden.shared.outcomes import Failed, Outcome, Transfer
 from ekiden.shared.records import JobRequested, Record, Routed, RoutingStage, Unrouted, decode_record, encode_record
 from ekiden.shared.settings.routing import SessionPolicy
+from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.sessions import SessionMessage, SessionView
 
 
@@ -36,6 +37,10 @@ class Leg:
     entries: list[Any] = field(default_factory=list)
     earlier: list[SessionMessage] = field(default_factory=list)
     context: HandoffContext = field(default_factory=lambda: first_context("abcdefghijklmnop.1"))
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.job, self.number, "1.dispatcher")
 
     def hold(self, record: Record) -> None:
         self.records.append(record)

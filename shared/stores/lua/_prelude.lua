@@ -649,12 +649,13 @@ local function limit_wait(limit, size)
   return wait, part
 end
 
--- Reserve a call of so many tokens for a job. mark: '+' where the job is yet to be woken for it.
-local function limit_hold(limit, id, size, mark, for_ms)
+-- Reserve a call of so many tokens for a job. held: what it is known by: the second, the tokens, and the fence of who makes
+-- the call; where the job is yet to be woken for it, '+' and no fence.
+local function limit_hold(limit, id, size, held, for_ms)
   limit_count(limit, whole(limit.second), 1, size)
   if limit.rpm then limit.calls_left = limit.calls_left - 1 end
   if limit.tpm then limit.tokens_left = limit.tokens_left - size end
-  call('HSET', limit.key .. ':held', id, mark .. whole(limit.second) .. ' ' .. whole(size))
+  call('HSET', limit.key .. ':held', id, held)
   call('ZADD', limit.key .. ':slots', now + for_ms, id)
   for _, part in ipairs({':held', ':slots'}) do call('EXPIRE', limit.key .. part, LIMIT_TTL_S) end
 end

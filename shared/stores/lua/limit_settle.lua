@@ -7,7 +7,7 @@ if call('HGET', limit .. ':held', id) == held then   -- else it is somebody else
   call('HDEL', limit .. ':held', id)
   call('ZREM', limit .. ':slots', id)
 end
-local second, size = string.match(held, '^(%d+) (%d+)$')
+local second, size = string.match(held, '^(%d+) (%d+)')
 local more, count = (tonumber(used) or 0) - size, used == '' and -1 or 0
 limit_count(this, second, count, more)
 if this.rpm then this.calls_left = this.calls_left - count end

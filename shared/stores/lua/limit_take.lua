@@ -2,8 +2,9 @@
 -- has its reservation. Users take turns: who has many jobs stands further behind with each (start-time fair queueing; what
 -- counts is the part of the limit that a call takes).
 -- queues: 1 takes a place where there is no room; 0 only asks. estimate: tokens; what calls take beyond that is learned.
+-- fence: of the job's claim; what an earlier one holds is a dead worker's.
 -- KEYS limit
--- ARGV id, session, name, rpm, tpm, concurrent, estimate, queues
+-- ARGV id, fence, session, name, rpm, tpm, concurrent, estimate, queues
 call('HSET', limit, 'name', name, 'rpm', rpm, 'tpm', tpm, 'concurrent', concurrent)
 local this = limit_at(limit)
 local waiting, users, asked = limit .. ':waiting', limit .. ':users', limit .. ':asked'
@@ -13,20 +14,22 @@ if since then   -- it counts from now on
   limit_count(this, since, -1, -reserved)
   limit_count(this, whole(this.second), 1, reserved)
   limit_save(this)
-  held = whole(this.second) .. ' ' .. reserved
+  held = whole(this.second) .. ' ' .. reserved .. ' ' .. fence
   call('HSET', limit .. ':held', id, held)
   call('ZADD', limit .. ':slots', now + SLOT_MS, id)
   return {'ok', held}
 end
+if held and string.match(held, ' (%S*)$') ~= fence then limit_release(this, id) end
 
 local size = math.ceil(math.max(1, estimate + (this.beyond or 0)))
 if this.tpm then size = math.min(size, this.tpm) end
 local wait, part = limit_wait(this, size)
 local place, others = call('ZSCORE', waiting, id), call('ZCARD', waiting)
 if wait == 0 and not place and others == 0 then
-  limit_hold(this, id, size, '', SLOT_MS)
+  held = whole(this.second) .. ' ' .. whole(size) .. ' ' .. fence
+  limit_hold(this, id, size, held, SLOT_MS)
   limit_save(this)
-  return {'ok', whole(this.second) .. ' ' .. whole(size)}
+  return {'ok', held}
 end
 limit_save(this)
 local share = math.max(this.rpm and 1 / this.rpm or 0, this.tpm and size / this.tpm or 0)

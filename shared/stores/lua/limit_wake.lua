@@ -16,7 +16,7 @@ local function serve(this, id, waiting, asked)
       local size = tonumber(call('HGET', asked, id) or 1)
       if limit_wait(this, size) > 0 then return 'full' end
       put(this, 'turn', call('ZSCORE', waiting, id))
-      limit_hold(this, id, size, '+', grant_ms)
+      limit_hold(this, id, size, '+' .. whole(this.second) .. ' ' .. whole(size), grant_ms)
       woken[#woken + 1] = id
       redis.call('ZADD', TIMERS, now + #woken / 1000 - 1, id)
     end   -- else it waits for something else: when it asks again it takes a new place

@@ -207,6 +207,21 @@ def test_a_model_that_is_away_does_not_keep_a_leg_from_waiting_for_the_other_one
     on_server(scenario)
 
 
+@pytest.mark.parametrize(("leave_alone_s", "result"), [(20.0, None), (40.0, SECOND)])
+def test_a_provider_that_wants_to_be_left_alone_for_long_is_not_available_to_whoever_asks_later_either(
+    leave_alone_s: float, result: str | None
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        busy = ModelUnavailable("429", leave_alone_s, is_rate_limit=True)
+        world = World(stores, ModelLimitValues(rpm=100), on=("unavailable",), a=busy)
+        jobs = [await world.ask() for _ in range(2)]
+        assert await world.ended(*jobs) == [SECOND, result]
+        assert [one.why for one in (await world.story(jobs[1])).of(FellBack)] == ["unavailable"] * (result is not None)
+        assert (world.model.asked.count(FIRST), await world.left_at(FIRST)) == (1, (0, 0, int(result is None)))
+
+    on_server(scenario)
+
+
 def test_a_limit_says_how_long_calls_hold_its_slots() -> None:
     async def scenario(stores: Stores) -> None:
         world = World(stores, ModelLimitValues(concurrent=2))

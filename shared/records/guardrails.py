@@ -103,6 +103,9 @@ class Repairing(ModelCall):
 
 
 def _where(at: str, call_id: str) -> str:
-    """Return a place in words: of graphs it is said at which edge, or of which the answer is."""
+    """Return a place in words: of graphs it is said by whose file, and at which edge, or of which the answer is."""
     kind, _, of = call_id.partition(":")
-    return f"{at}, {kind} {of}" if kind in ("edge", "graph") and of else at
+    if kind == "edge" and ": " in of:
+        agent, _, way = of.partition(": ")
+        return f"{at}, edge {way}, judged by {agent}"
+    return f"{at}, graph {of}" if kind == "graph" and of else at

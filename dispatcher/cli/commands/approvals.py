@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from ekiden.dispatcher.cli.connection import configured, connected
+from ekiden.dispatcher.cli.given_text import given_text, piped_text
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.running.approval_ids import approval_of
 from ekiden.dispatcher.cli.running.questions import reply_to
@@ -23,7 +24,6 @@ from ekiden.dispatcher.cli.views.approvals import (
 from ekiden.dispatcher.client import Client
 from ekiden.shared.approvals import Answer, ApprovalView, approval_json
 from ekiden.shared.errors import ApprovalGone, EkidenError, InvalidRequest, StoreUnavailable
-from ekiden.shared.faults import why_unreadable
 from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say
 
@@ -134,7 +134,7 @@ def answer(
     data_dir: DataDir = None,
 ) -> None:
     """Answer the question of an agent: with one of its choices, where it gives some, or their number."""
-    said = typer.get_text_stream("stdin").read().strip() if text == "-" else text
+    said = piped_text(_MOST_BYTES).strip() if text == "-" else text
 
     def answered(asked: ApprovalView) -> Answer:
         if asked.kind != "question":
@@ -244,10 +244,4 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _file_text(name: str) -> str:
-    if name == "-":
-        return typer.get_text_stream("stdin").read(_MOST_BYTES + 1)
-    try:
-        with Path(name).open(encoding="utf-8") as file:
-            return file.read(_MOST_BYTES + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"--edit {'@' + name!r} cannot be read: {why_unreadable(error)}") from None
+    return given_text(name, _MOST_BYTES, f"--edit {'@' + name!r}")

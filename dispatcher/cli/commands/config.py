@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import SecretStr, ValidationError
 
+from ekiden.dispatcher.cli.given_text import piped_text
 from ekiden.dispatcher.cli.options import AsJson
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
@@ -30,6 +31,9 @@ from ekiden.shared.storable import read_json
 from ekiden.shared.terminal_text import note, say, say_json
 
 __all__ = ["app", "of_agents"]
+
+_LONGEST_VALUE = 1_000_000
+"""Characters of a value that is piped."""
 
 _STRATEGIES = ("routing_strategy", "routing_llm_enabled")
 _MODELS = ("model", "model_aliases", "routing_llm_model", "compression_model")
@@ -161,7 +165,7 @@ def _read(name: str) -> str:
     """Return a value that stands in no command line: typed unseen, or piped."""
     if sys.stdin.isatty():
         return str(typer.prompt(key_of(name), hide_input=True))
-    if not (text := sys.stdin.read().strip()):
+    if not (text := piped_text(_LONGEST_VALUE).strip()):
         raise InvalidRequest(f"standard input holds no value for {key_of(name)!r}")
     return text
 

@@ -12,13 +12,13 @@ import typer
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.given_text import given_text
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis, seconds_of
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.journal.policy_replay import ChangedCall, Replay, replayed
 from ekiden.shared.definitions.model import AgentDefinition
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS, is_known
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.faults import why_unreadable
 from ekiden.shared.policy.cases import Case, CaseResult, read_cases, tool_use
 from ekiden.shared.policy.engine import Judgement, Policy
 from ekiden.shared.policy.folder_rules import read_policy_file
@@ -30,6 +30,7 @@ from ekiden.shared.settings.model import load_settings
 from ekiden.shared.storable import read_json
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.terminal_text import note, say
+from ekiden.shared.yaml_places import LONGEST
 
 __all__ = ["app"]
 
@@ -77,7 +78,7 @@ def hold_against(
     as_json: AsJson = False,
 ) -> None:
     """Hold the policy against a table of calls. Exit code 1: one is decided otherwise than it says."""
-    cases = read_cases(_text_of(file), str(file))
+    cases = read_cases(given_text(file, LONGEST), str(file))
     policy, agents = _policy(rules), open_agents(()).in_force
     results = [CaseResult(place, case, _judged(policy, agents, case)) for place, case in enumerate(cases, 1)]
     wrong = [result for result in results if not result.is_right]
@@ -169,13 +170,6 @@ def _args_of(tool: str, text: str) -> Mapping[str, Any]:
     if not isinstance(args, dict):
         raise InvalidRequest(f"the arguments {text!r:.60} are no JSON object: name each one")
     return args
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {why_unreadable(error)}") from None
 
 
 def _row(one: ChangedCall) -> tuple[str, ...]:

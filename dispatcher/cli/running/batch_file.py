@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from typing import IO, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
 from ekiden.shared.errors import InvalidRequest
-from ekiden.shared.faults import fault_in, why_unreadable
+from ekiden.shared.faults import fault_in
 from ekiden.shared.storable import read_json
 from ekiden.shared.suggestions import nearest
 
@@ -48,7 +50,7 @@ def read_batch(path: Path) -> list[BatchRequest]:
     name = "standard input" if str(path) == "-" else str(path)
     found: dict[str, int] = {}
     requests = []
-    for number, line in enumerate(_lines(path, name), 1):
+    for number, line in enumerate(given_text(path, MOST_OF_LINES, name).split("\n"), 1):
         if not line.strip():
             continue
         request = _request(line, f"{name}, line {number}")
@@ -63,14 +65,6 @@ def read_batch(path: Path) -> list[BatchRequest]:
 
 
 _EXAMPLE = '{"id": "1", "prompt": "what is to be done"}'
-
-
-def _lines(path: Path, name: str) -> list[str]:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{name} cannot be read: {why_unreadable(error)}") from None
-    return text.split("\n")
 
 
 def _request(line: str, where: str) -> BatchRequest:
@@ -130,6 +124,8 @@ def opened_results(path: Path | None) -> Iterator[Results]:
 
 
 def _known(stream: IO[str], path: Path) -> Iterator[str]:
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):  # a pipe or a device holds nothing of before
+        return
     stream.seek(0)
     text = stream.read()
     whole = text[: text.rfind("\n") + 1]

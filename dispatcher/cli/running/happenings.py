@@ -10,7 +10,7 @@ from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.actors import Actors
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.shared.errors import StoreUnavailable, UnknownJob, WentBack
-from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, HandedOff, JobRequested, Retried
+from ekiden.shared.records import ApprovalAsked, Delegated, Ended, Entry, HandedOff, JobRequested, NodeFinished, Retried
 from ekiden.shared.stores.views import JobView
 
 __all__ = ["Happenings"]
@@ -106,6 +106,8 @@ class Happenings:
             case Delegated(child=child):
                 return self._notices.delegation(agent, [str(told.actors.below[child])])
             case ApprovalAsked():
+                return self._notices.of(record, agent)
+            case NodeFinished(error=str(error)) if error:
                 return self._notices.of(record, agent)
             case Ended(answer=answer, error=error):
                 ended = self._notices.end_of_child(agent, record.status, record.reason, answer or error or "")

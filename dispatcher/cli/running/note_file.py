@@ -1,11 +1,11 @@
 """A file of notes, one JSON object a line, as ``ekiden memory export`` writes it."""
 
 import json
-import sys
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.memory.base import MOST_CHARS, MOST_NOTES, Namespace, Note
 
@@ -18,7 +18,7 @@ def read_notes(file: Path) -> dict[Namespace, list[Note]]:
     ``-`` reads standard input.
     """
     found: dict[Namespace, dict[str, Note]] = {}
-    for number, line in enumerate(_text(file).split("\n"), 1):
+    for number, line in enumerate(given_text(file, MOST_OF_LINES).split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -44,11 +44,3 @@ def _read(line: str) -> tuple[Namespace, Note]:
     if not note.content.strip() or len(note.content) > MOST_CHARS:
         raise InvalidRequest(f"'content' must have 1 to {MOST_CHARS:,} characters")
     return namespace, note
-
-
-def _text(file: Path) -> str:
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {why}") from error

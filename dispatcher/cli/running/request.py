@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ekiden.dispatcher.cli.given_text import MOST_OF_PROMPT, piped_text
 from ekiden.dispatcher.identity import login_name
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.settings.model import load_settings
@@ -91,7 +92,7 @@ def folder_there(cwd: Path | None) -> Path | None:
 
 def prompt_of(words: Sequence[str]) -> str:
     """Return the prompt: words, of which ``-`` stands for standard input. Raises ``InvalidRequest``: it is empty."""
-    prompt = " ".join(sys.stdin.read() if word == "-" else word for word in words)
+    prompt = " ".join(piped_text(MOST_OF_PROMPT) if word == "-" else word for word in words)
     if not prompt.strip():
         raise InvalidRequest("the prompt is empty: say what is to be done")
     return prompt
@@ -104,7 +105,7 @@ def piped() -> list[str]:
     except (OSError, ValueError):  # closed, or none of the system's
         return []
     is_piped = stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
-    text = sys.stdin.read() if is_piped else ""
+    text = piped_text(MOST_OF_PROMPT) if is_piped else ""
     return [text] if text.strip() else []
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.learning.taught import taught
@@ -17,7 +18,6 @@ from ekiden.dispatcher.unrouted import nobody, with_default
 from ekiden.shared.definitions.catalog import Catalog, build_catalog
 from ekiden.shared.definitions.loader import load_folder
 from ekiden.shared.errors import InvalidRequest, MissingModel
-from ekiden.shared.faults import why_unreadable
 from ekiden.shared.lessons import Lesson
 from ekiden.shared.messages import Usage
 from ekiden.shared.records import RoutingStage
@@ -152,10 +152,9 @@ def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
 def _cases(file: Path, names: Sequence[str]) -> "list[Case]":
     from ekiden.dispatcher.routing.evaluation import read_cases
 
+    text = given_text(file, MOST_OF_LINES)
     try:
-        return read_cases(file.read_text(encoding="utf-8-sig").split("\n"), names)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {why_unreadable(error)}") from error
+        return read_cases(text.split("\n"), names)
     except InvalidRequest as error:
         raise InvalidRequest(f"{str(file)!r}: {error}") from None
 

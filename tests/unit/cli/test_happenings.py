@@ -3,14 +3,14 @@
 import asyncio
 import io
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from ekiden.dispatcher.cli.running.happenings import MOST, Happenings
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal_cursor import JournalCursor
 from ekiden.shared.handoff import first_context
-from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, Record, Retried
+from ekiden.shared.records import Ended, Entry, HandedOff, JobRequested, LegStarted, NodeFinished, Record, Retried
 from ekiden.shared.stores.views import JobView
 
 JOB = "abcdefghijklmnop.1"
@@ -108,3 +108,18 @@ def test_a_flood_of_jobs_is_said_to_be_one() -> None:
     lines = desk.looked()
     assert len(lines) == MOST + 1
     assert "💡 more jobs began than are told: `ekiden jobs` lists them" in lines
+
+
+def test_a_node_that_fails_and_is_tried_again_or_given_up_is_a_line() -> None:
+    desk = Desk()
+    desk.looked()
+    desk.server.journals[JOB] = [*BEGUN]
+    desk.looked()
+    about: dict[str, Any] = {"leg": 1, "graph": "flow", "run": 1, "node": "send", "channel": "send"}
+    failed = NodeFinished(**about, error="unfinished: no such mailbox", call_id="send#1")
+    given = NodeFinished(**about, output="sent", call_id="send#1/3")
+    desk.server.journals[JOB] += [failed.model_copy(update={"again": True}), failed, given]
+    assert desk.looked() == [
+        f"✗ {JOB} flow: send failed, is tried again: unfinished: no such mailbox",
+        f"✗ {JOB} flow: send failed: unfinished: no such mailbox",
+    ]

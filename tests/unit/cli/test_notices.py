@@ -277,5 +277,5 @@ def test_what_does_not_pass_at_the_edge_of_a_graph_is_told_with_that_edge() -> N
     said = judged("failed", FAULTS[0]).model_copy(update={"at": "handoff", "call_id": "edge:article: draft → facts"})
     tried = Repairing(leg=1, at="output", rail="valid-json", turn=1, errors=FAULTS[:1], call_id="graph:article")
     found = lines(LegStarted(leg=1, agent="a", attempt=1, worker="w"), said, tried)
-    assert "✗ Guardrail violation: valid-json (handoff, edge article: draft → facts)" in found
+    assert "✗ Guardrail violation: valid-json (handoff, edge draft → facts, judged by article)" in found
     assert "🔧 Repairing output, graph article with LLM…" in found

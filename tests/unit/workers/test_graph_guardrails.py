@@ -218,7 +218,7 @@ def test_what_goes_along_an_edge_is_judged_as_what_is_handed_over(whose: str, po
 
     [judgement] = story.of(Guarded)
     assert (judgement.at, judgement.call_id) == ("handoff", f"edge:{whose}: a → b")
-    assert f"handoff, edge {whose}: a → b" in judgement.text
+    assert f"handoff, edge a → b, judged by {whose}" in judgement.text
     if policy == "reject":
         assert (*ended(story), story.chain) == ("failed", "GUARDRAIL", ["flow", "a"])
         assert f"Guardrail violation: clean (agent '{whose}', what it hands over), a → b: " in (story.view.result or "")

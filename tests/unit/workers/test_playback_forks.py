@@ -42,15 +42,19 @@ class Forked:
 
         async def scenario(stores: Stores) -> list[Entry]:
             relay = Relay(stores, catalog, Replies({}), tools=TOOLS, recordings=Recordings(folder))
-            await stores.catalogs.publish(*catalog.to_store(), replaces=None)
-            session = replace(self.session, id=session_of(self.fork.origin), active=None)
-            await stores.sessions.restore(session, self.said, {}, is_untrusted=False)
-            pinned = catalog.digest if self.fork.leg else ""
-            assert await stores.forks.begin(replace(self.fork, catalog=pinned))
+            await self.begin(stores, catalog)
             await relay.drain()
             return await journal_of(stores.jobs, self.fork.job)
 
         return on_server(scenario)
+
+    async def begin(self, stores: Stores, catalog: Catalog = TEAM) -> None:
+        """Begin it on another server."""
+        await stores.catalogs.publish(*catalog.to_store(), replaces=None)
+        session = replace(self.session, id=session_of(self.fork.origin), active=None)
+        await stores.sessions.restore(session, self.said, {}, is_untrusted=False)
+        pinned = catalog.digest if self.fork.leg else ""
+        assert await stores.forks.begin(replace(self.fork, catalog=pinned))
 
 
 def forked(what: str, *, before: str = "", **how: Any) -> Forked:

@@ -300,6 +300,7 @@ def _import_all() -> None:
     import_module("ekiden.shared.embedding.encoder").SentenceEncoder().encode(["warm"])
     import_module("ekiden.shared.definitions.loader").load_all(None)
     import_module("ekiden.shared.redaction").Redactor()  # its patterns are compiled now
+    import_module("ekiden.shared.tls").tls_context()
     scripts = import_module("ekiden.shared.stores.scripts")
     for script in Path(scripts.__file__ or "").parent.glob("lua/[a-z]*.lua"):
         scripts.source_of(script.stem)

@@ -455,15 +455,15 @@ def test_whoever_goes_on_judges_and_repairs_nothing_again(
         died, story = killed(at, *agents, model=model)
         return died, story, len(model.requests)
 
-    _, whole, asked = run(0)
-    deaths = 0
-    while (one := run(deaths + 1))[0]:
-        deaths += 1
-        _, story, asked_again = one
+    runs = [run(1)]
+    while runs[-1][0]:
+        runs.append(run(len(runs) + 1))
+    *deaths, (_, whole, asked) = runs
+    for _, story, asked_again in deaths:
         assert asked_again == asked, "a model's answer was lost with the worker"
         assert decided(story) == decided(whole)
         assert [one.key for one in story.of(Guarded)] == [one.key for one in whole.of(Guarded)]
-    assert deaths >= len(whole.of(GuardJudged)) + len(whole.of(Repairing)) > 0
+    assert len(deaths) >= len(whole.of(GuardJudged)) + len(whole.of(Repairing)) > 0
 
 
 def test_a_judgement_whose_model_is_away_is_waited_for_and_branches_go_on_meanwhile() -> None:

@@ -40,7 +40,7 @@ def files_here(settings: Settings, agents_dir: Sequence[Path] = ()) -> list[Leve
     there = project_of(settings.project) if settings.project else here
     others = [there / AGENTS_FOLDER] if there != here and (there / AGENTS_FOLDER).is_dir() else []
     extra = list(agents_dir or settings.agents_dir)
-    is_theirs = bool(extra) and not agents_dir and origin_of("agents_dir") == str(project_file(here))
+    is_theirs = not agents_dir and origin_of("agents_dir") == str(project_file(here))
     project, *levels = load_levels(here, [*others, *extra], Path.home(), settings.packs)
     owners = [None, *(there for _ in others), *(here if is_theirs else None for _ in extra), None]  # ~, …, packs
     owned = [replace(level, project=owner) for level, owner in zip(levels, owners, strict=True)]

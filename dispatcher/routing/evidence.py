@@ -89,7 +89,8 @@ def _weights(examples: Sequence[tuple[int, str]], lexicon: Lexicon, doubts: Floa
     rights = np.zeros(len(lexicon.agents))
     seen = np.zeros(len(lexicon.terms))
     for text in OUT_OF_SCOPE:
-        seen[lexicon.find(text)] += 1
+        if terms := lexicon.find(text):
+            seen[terms] += 1
     for owner, text in examples:
         terms = lexicon.find(text)
         seen[terms] += 1

@@ -26,6 +26,8 @@ _ENDINGS = tuple(
         (3, "(?<!s)s", ""),  # statuses are a status
     )
 )
+_SHORT = 200
+"""Characters of a text that is remembered: the rules of each catalog are held against the same general requests."""
 _DOUBLED = re.compile(r"([a-z])\1$")
 
 
@@ -56,6 +58,10 @@ def folded(text: str) -> str:
 
 def uninflected(text: str) -> Uninflected:
     """Fold ``text`` and cut its words."""
+    return _known(text) if len(text) <= _SHORT else _uninflected(text)
+
+
+def _uninflected(text: str) -> Uninflected:
     whole = folded(text)
     parts, starts, origins, length, last = list[str](), [0], [0], 0, 0
     for word in _LONG.finditer(whole):
@@ -68,6 +74,9 @@ def uninflected(text: str) -> Uninflected:
         origins.append(last)
     parts.append(whole[last:])
     return Uninflected("".join(parts), whole, tuple(starts), tuple(origins))
+
+
+_known = lru_cache(1024)(_uninflected)
 
 
 def is_same(keyword: str, found: str) -> bool:

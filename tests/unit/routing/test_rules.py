@@ -344,7 +344,7 @@ def test_a_hostile_request_is_answered_soon(shipped: Catalog, prompt: str) -> No
 
 
 def test_patterns_that_take_long_never_hold_the_loop_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon._MOST_S", 0.2)
+    monkeypatch.setattr("ekiden.dispatcher.routing.lexicon._MOST_S", 0.1)
     patterns = [f"a[ab]{{{900 + n}}}c" for n in range(90)]
     catalog = catalog_of(**{f"a{n}": {"patterns": patterns[n::9]} for n in range(9)})
     router = RuleRouter()

@@ -17,6 +17,14 @@ def test_finds_what_the_standard_library_finds(word: str) -> None:
     assert nearest(word, NAMES, n=1, cutoff=0.3) == get_close_matches(word, NAMES, n=1, cutoff=0.3)
 
 
+@pytest.mark.parametrize("word", ["abc", "abcabc", "cabba"])
+def test_finds_the_same_among_many_that_are_alike(word: str) -> None:
+    chance = Random(1)
+    many = ["".join(chance.choices("abc", k=chance.randint(2, 6))) for _ in range(300)]
+    for n in (1, 3, 20):
+        assert nearest(word, many, n) == get_close_matches(word, many, n)
+
+
 @pytest.mark.parametrize("word", ["a" * 10_000_000, "abcdefghij" * 20])
 def test_takes_no_longer_than_it_may(word: str) -> None:
     alike = ("".join(Random(n).sample("abcdefghij" * 20, 200)) for n in range(100_000))

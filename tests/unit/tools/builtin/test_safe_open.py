@@ -10,7 +10,6 @@ from collections.abc import Callable, Container
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +157,7 @@ def creates(use: Use) -> str:
 def test_who_swaps_a_folder_for_a_link_gets_nothing_of_the_outside(
     act: Callable[[Use], str], cwd: Path, outside: Path, use: Use
 ) -> None:
-    """Whenever somebody does: at each moment that could matter, for as long as they like."""
+    """Whenever somebody does: at each moment that could matter, for one call or two, or for good."""
     (outside / "planted.txt").write_text("a secret, too")
     before = {path.name: path.read_bytes() for path in outside.iterdir()}
     (cwd / "link").symlink_to(outside)
@@ -178,10 +177,11 @@ def test_who_swaps_a_folder_for_a_link_gets_nothing_of_the_outside(
         assert {path.name: path.read_bytes() for path in outside.iterdir()} == before, moments
         return swapper.calls
 
-    moments = range(calls_of(act, ()) + 1)
-    assert len(moments) > 5
-    for from_then_to_then in combinations(moments, 2):
-        calls_of(act, from_then_to_then)
+    calls = calls_of(act, ())
+    assert calls > 5
+    for begin in range(calls):
+        for end in (begin + 1, begin + 2, calls):
+            calls_of(act, (begin, end))
 
 
 def test_a_system_that_forbids_openat2_is_one_without_it() -> None:

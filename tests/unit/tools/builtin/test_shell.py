@@ -88,6 +88,12 @@ def test_keeps_head_and_tail_of_long_output(context: ToolContext) -> None:
     assert 1_000_000 <= len(text) < 1_000_200
 
 
+def test_keeps_both_ends_to_the_character(cwd: Path) -> None:
+    told = ["sh", "-c", "for n in 1 2 3 4 5 6 7 8 9; do printf 一二三$n; done"]
+    finished = asyncio.run(run_command(told, cwd=cwd, env=os.environ, timeout_s=60, max_chars=11))
+    assert finished.output == "一二三1一\n(cut: 26 characters left out here)\n8一二三9"
+
+
 def test_keeps_output_that_just_fits(context: ToolContext) -> None:
     assert _run("head -c 1000000 /dev/zero | tr '\\0' x", context) == "x" * 1_000_000 + "\nexit code: 0"
 

@@ -18,7 +18,7 @@ from ekiden.shared.project_folders import project_of
 from ekiden.shared.settings.files import project_file
 from ekiden.shared.settings.model import Settings, origin_of
 from ekiden.shared.trust.grants import Grants, grants_of, stands_by
-from ekiden.shared.trust.notices import hint, tell
+from ekiden.shared.trust.notices import hint, tell, tell_beside
 from ekiden.shared.trust.rights import Right
 
 __all__ = ["agents_wanted", "files_here", "levels_here", "may_stay", "trusted"]
@@ -57,10 +57,13 @@ def agents_wanted(levels: Sequence[Level], project: Path) -> list[Right]:
 def trusted(levels: Sequence[Level]) -> list[Level]:
     """Return the levels with the held agents of projects behind all others, and tell of them once."""
     front, behind = [], []
-    above = {project: _above(levels, project) for project in {level.project for level in levels}}
+    own = [level for level in levels if level.name != "extra" or level.project is not None]
+    named = set(_names(level for level in levels if level not in own))
+    projects = {level.project for level in levels}
+    above = {project: (_above(levels, project), _above(own, project)) for project in projects}
     for level in levels:
-        users = above[level.project]
-        held = _held(level, users)
+        users, alone = above[level.project]
+        held = _held(level, users, alone, named)
         files = {level.loaded.sources[name] for name in held}
         free = [agent for agent in level.loaded.definitions if agent.name not in held]
         front.append(_part(level, free, files, is_held=False))
@@ -98,16 +101,27 @@ def _granted(level: Level, users: Names) -> list[str]:
     return [name for name, wanted in asking.items() if not grants.lacking(wanted)]
 
 
-def _held(level: Level, users: Names) -> dict[str, AgentDefinition]:
-    """Return the agents that ask for more than is granted, by name, and tell of them."""
+def _held(level: Level, users: Names, alone: Names, named: Container[str]) -> dict[str, AgentDefinition]:
+    """Return the agents that ask for more than is granted, by name, and tell of them.
+
+    Args:
+        level: Whose agents they are.
+        users: What names are the user's.
+        alone: The same without the further folders that the user has named: what lacks even then is not trusted.
+        named: The agents of these, which count in the place of the level's own: these need no word.
+    """
     if level.project is None or not level.loaded.definitions:
         return {}
     grants = grants_of(level.project)
     agents = level.loaded.definitions
     held = {agent.name: agent for agent in agents if grants.lacking(rights_wanted(agent, users))}
-    if less := [name for name, agent in held.items() if not_without(agent, users) is None]:
-        _tell(level.project, less, grants)
-    if unused := [name for name in held if name not in less]:
+    lacking = {name for name, agent in held.items() if grants.lacking(rights_wanted(agent, alone))}
+    if beside := [name for name in held if name not in lacking and name not in named]:
+        tell_beside(level.project, beside)
+    less = [name for name, agent in held.items() if not_without(agent, users) is None]
+    if told := [name for name in less if name in lacking]:
+        _tell(level.project, told, grants)
+    if unused := [name for name in held if name not in less and name in lacking]:
         tell(level.project, f"the graphs of {', '.join(unused)} are not used: they cannot do with less")
     return held
 

@@ -3,13 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ekiden.dispatcher.journal.decisions import decisions_of
+from ekiden.dispatcher.journal.differences import first_difference
 from ekiden.dispatcher.retrying import Retrying
 from ekiden.shared.errors import InvalidRequest
+from ekiden.shared.ids import session_of
 from ekiden.shared.messages import ToolResult
+from ekiden.shared.recordings import recording_of, write_recording
 from ekiden.shared.records import Entry, ModelReplied, Record, Retried, ToolFinished, ToolStarted
 from ekiden.shared.relay.leg import journal_of
 from ekiden.shared.relay.sweeper import sweep
@@ -18,6 +23,7 @@ from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.calls.tools import DONE
+from ekiden.workers.playback.recorded import Recordings
 from ekiden.workers.tools.base import Tool
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_graph_guardrails import CLEAN, SECRET
@@ -288,3 +294,25 @@ def test_what_was_said_of_a_node_holds_where_the_worker_that_goes_on_with_it_is_
 
     assert on_server(scenario).view.status == "done"
     assert len(ran) == 1
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_job_of_whose_call_a_person_has_said_it_goes_the_same_way_again(is_done: bool, tmp_path: Path) -> None:
+    alone = ModelReplied(leg=1, turn=1, message=calls(call("c1", "pay", what="5")).message)
+
+    async def scenario(stores: Stores) -> tuple[str, list[Entry]]:
+        relay, job = await out_of_time(stores, [], [alone, BEGUN[1]])
+        await Person(stores).retry(job, done={"c1": "receipt 17"} if is_done else {}, undone=[] if is_done else ["c1"])
+        await relay.drain()
+        return job, await journal_of(stores.jobs, job)
+
+    async def once_more(stores: Stores) -> list[Entry]:
+        relay = Relay(stores, team(SOLO), Replies({}), tools=tools([]), recordings=Recordings(tmp_path))
+        assert await relay.submit("pay the bill", agent="solo") == job
+        await relay.drain()
+        return await journal_of(stores.jobs, job)
+
+    job, entries = on_server(scenario)
+    write_recording(tmp_path, session_of(job), recording_of({job: entries}))
+    played = on_server(once_more)
+    assert first_difference(decisions_of({job: entries}), decisions_of({job: played})) is None

@@ -5,10 +5,6 @@ from collections.abc import Mapping
 __all__ = ["LISTED", "LONG_PROMPTS", "VARIANT"]
 
 LISTED: Mapping[str, tuple[float, float]] = {
-    "claude-fable-5-1": (10.00, 50.00),
-    "claude-fable-5": (10.00, 50.00),
-    "claude-mythos-5-1": (10.00, 50.00),
-    "claude-mythos-5": (10.00, 50.00),
     "claude-opus-5-5": (4.00, 20.00),
     "claude-opus-5": (5.00, 25.00),
     "claude-opus-4-8": (5.00, 25.00),

@@ -163,7 +163,7 @@ def create(
     out = Output()
     out.line(f"{out.symbols['ok']} {'Extended agent' if extended else 'Agent'} created: {shown_path(path)}")
     take_over(project_of(Path.cwd()))  # what was just written is the user's own, and granted below
-    grant_agents({path.resolve()})
+    grant_agents({path})
     made = _agents(ctx, agents_dir, as_files=True)
     print_findings(_checker(made).report(made.get(draft.name, draft.scope)))
     if shadowed := agents.in_force.get(draft.name):
@@ -248,7 +248,7 @@ def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:
     if not edited.is_saved:
         out.line("Nothing was changed")
         return
-    grant_agents({edited.path.resolve()})
+    grant_agents({edited.path})
     print_problems(edited.problems)
     out.line(f"{out.symbols['ok']} Saved: {shown_path(edited.path)}")
 

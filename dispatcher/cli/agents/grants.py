@@ -18,10 +18,10 @@ _SCRIPTS = "ekiden.scripts_dir"
 
 
 def grant_agents(paths: Collection[Path]) -> None:
-    """Remember that the user has written these files, by their real paths, where they are agents of the project."""
+    """Remember that the user has written the files at these paths, where they are agents of the project."""
     agents = open_agents((), as_files=True)
     users = Names(file.name for file in agents.files if file.level != "project")
-    written = (file.definition for file in agents.on("project") if file.path.resolve() in paths)
+    written = (file.definition for file in agents.on("project") if _is_written(file.path, paths))
     _grant(right for agent in written if agent is not None for right in rights_wanted(agent, users))
 
 
@@ -35,9 +35,17 @@ def grant_file_rights(paths: Collection[Path]) -> None:
     project = project_of(Path.cwd())
     folder = value_at(read_settings(project_file(project)), _SCRIPTS)
     scripts = script_rights(project, folder) if isinstance(folder, str) else {}
-    rights = [file.right for file in tool_files(project) if file.path.resolve() in paths]
-    rights += [right for path, right in scripts.items() if path.resolve() in paths]
+    rights = [file.right for file in tool_files(project) if _is_written(file.path, paths)]
+    rights += [right for path, right in scripts.items() if _is_written(path, paths)]
     _grant([*rights, *(_rights_of(_SCRIPTS) if scripts else ())])
+
+
+def _is_written(path: Path, paths: Collection[Path]) -> bool:
+    """Tell whether the user has written this file of the project: no link of the project's to one that lies elsewhere.
+
+    A link may be another file tomorrow, which would have what the user meant for their own.
+    """
+    return path in paths and path.resolve().is_relative_to(project_of(Path.cwd()))
 
 
 def _rights_of(key: str) -> list[Right]:

@@ -149,6 +149,6 @@ def _scripts_of(settings: str) -> str:
 
 
 def _grant(written: Iterable[str]) -> None:
-    paths = {(Path.cwd() / name).resolve() for name in written}
+    paths = {Path.cwd() / name for name in written}
     grant_file_rights(paths)
     grant_agents(paths)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from ekiden.shared.conversation import Conversation
@@ -30,7 +31,7 @@ class UnknownCall(NamedTuple):
     @property
     def remedy(self) -> str:
         """The command that says what became of it."""
-        return f"ekiden job retry {root_of(self.job)} --call {self.id}=done[:TEXT]|undone"
+        return f"ekiden job retry {root_of(self.job)} --call {quote(self.id)}=done[:TEXT]|undone"
 
 
 async def unknown_calls(job: str, journal: Callable[[str], Awaitable[Sequence[Record]]]) -> list[UnknownCall]:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from ekiden.shared.definitions.tool_names import BUILTIN_TOOLS
@@ -120,4 +121,4 @@ def _may_work_in(pool: PoolView, folder: Path) -> bool:
 
 
 def _with_root(folder: str) -> str:
-    return f"`ekiden worker --workspace-root {folder}`"
+    return f"`ekiden worker --workspace-root {quote(folder)}`"

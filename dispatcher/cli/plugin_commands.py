@@ -3,6 +3,7 @@
 import os
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import typer
@@ -50,7 +51,8 @@ class Plugged:
             if not any(repr(name) in problem for problem in problems):
                 raise ConfigurationError(
                     f"the command {name!r} of the package {package!r} is not allowed: "
-                    f"`ekiden config set --global commands.packages {package}` allows it, beside what is allowed now"
+                    f"`ekiden config set --global commands.packages {quote(package)}` allows it, beside what is "
+                    "allowed now"
                 )
         return None
 

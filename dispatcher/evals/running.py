@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ekiden.dispatcher.client import Client
@@ -106,13 +107,15 @@ async def play_suite(suite: Suite) -> list[CaseResult]:
     """Play all cases from their recordings. Raises ``InvalidRequest`` where one is missing, or cannot be read."""
     if missing := [case.name for case in suite.cases if not suite.recording(case).is_file()]:
         names = ", ".join(map(repr, missing))
-        raise InvalidRequest(f"{suite.path}: not recorded: {names}: `ekiden eval run {suite.path} --record` does it")
+        raise InvalidRequest(
+            f"{suite.path}: not recorded: {names}: `ekiden eval run {quote(str(suite.path))} --record` does it"
+        )
     recordings = {case.name: read_case_recording(suite.recording(case)) for case in suite.cases}
     for case in suite.cases:
         if (had := sum("." not in number for number in recordings[case.name].jobs)) < len(case.turns):
             raise InvalidRequest(
                 f"{suite.path}: case {case.name!r} has {len(case.turns)} turns, of which {had} are recorded: "
-                f"`ekiden eval run {suite.path} --record` does it"
+                f"`ekiden eval run {quote(str(suite.path))} --record` does it"
             )
     runs = await _played(suite, recordings)
     return [_result(case, runs[case.name], recordings[case.name]) for case in suite.cases]

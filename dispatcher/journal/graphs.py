@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from shlex import quote
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.follower import OUTAGE_S
@@ -73,7 +74,7 @@ def _why_none(job: str, name: str | None, states: GraphStates, entries: list[Ent
         at = moves[0].graphs[-1]
         return (
             f"job {job} does node {at.node!r} of graph {at.graph!r}, and no graph: "
-            f"`ekiden graph show {at.graph} --job {parent_of(job)}` shows that"
+            f"`ekiden graph show {quote(at.graph)} --job {parent_of(job)}` shows that"
         )
     if states.names:
         return f"job {job} has not come to a graph {name!r}: it has {', '.join(states.names)}"

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -266,7 +267,7 @@ def delete(
     if file.is_shipped:
         raise InvalidRequest(
             f"agent {name!r} comes with Ekiden and belongs to the installation, so it cannot be deleted. "
-            f"An agent of yours with this name counts instead: `ekiden agents edit {name}`"
+            f"An agent of yours with this name counts instead: `ekiden agents edit {quote(name)}`"
         )
     if not yes:
         if not sys.stdin.isatty():

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from shlex import quote
 
 from ekiden.dispatcher.cli.agents.checks import Finding
 from ekiden.dispatcher.cli.agents.show import passes_on_to
@@ -54,7 +55,7 @@ def _passed_on_to(agents: Collection[AgentDefinition]) -> set[str]:
 def _by_luck(agent: AgentDefinition) -> Finding:
     description = one_line(agent.description, _SHOWN)
     text = f"no word of its description ({description!r}) tells its work, and it has no keywords or examples that do"
-    remedy = f"Say what it is for, or see `ekiden agents suggest {agent.name}`"
+    remedy = f"Say what it is for, or see `ekiden agents suggest {quote(agent.name)}`"
     return Finding("warning", f"requests find it by luck only: {text}. {remedy}")
 
 

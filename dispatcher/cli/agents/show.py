@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ekiden.dispatcher.cli.agents.checks import Report
@@ -133,7 +134,7 @@ def _handoff(rule: HandoffRule) -> str:
 def _graph(agent: AgentDefinition) -> str:
     if agent.graph is None:
         return ""
-    return f"{len(agent.graph.nodes)} nodes, {len(agent.graph.edges)} edges (`ekiden graph show {agent.name}`)"
+    return f"{len(agent.graph.nodes)} nodes, {len(agent.graph.edges)} edges (`ekiden graph show {quote(agent.name)}`)"
 
 
 def _delegation(agent: AgentDefinition) -> str:
@@ -175,7 +176,9 @@ def print_consequences(agents: Agents, name: str, out: Output) -> None:
     for agent in agents.in_force.values():
         for does, others in passes_on_to(agent).items():
             if name in others:
-                out.line(f"Agent {agent.name!r} still {does} {name!r}: mend it with `ekiden agents edit {agent.name}`")
+                out.line(
+                    f"Agent {agent.name!r} still {does} {name!r}: mend it with `ekiden agents edit {quote(agent.name)}`"
+                )
 
 
 def print_reports(reports: list[Report], *, in_full: bool, shipped: int = 0) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, NamedTuple
 
 import typer
@@ -117,7 +118,7 @@ def _print(name: str, made: _Made, path: Path | None) -> None:
     if path is None:
         say(f"# for {name}, by {made.by}")
         say(as_yaml(made.suggestion.lists).rstrip())
-        out.line(f"Paste it into the file, or let `ekiden agents suggest {name} --write` do it", "dim")
+        out.line(f"Paste it into the file, or let `ekiden agents suggest {quote(name)} --write` do it", "dim")
     else:
         count = len(made.suggestion.keywords) + len(made.suggestion.examples)
         out.line(f"{out.symbols['ok']} {count} added, by {made.by}: {shown_path(path)}")

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ekiden.dispatcher.cli.agents.discovery import open_agents
@@ -198,7 +199,7 @@ def agents_served(agents: Sequence[str], pools: Sequence[PoolView]) -> list[Find
         found.append(error("dispatcher", "none runs: new jobs wait", "ekiden dispatcher"))
     if idle := [agent for agent in agents if queue_for(agent) not in served]:
         text = f"no worker serves {', '.join(idle)}: a job that is handed to them waits"
-        found.append(warning("workers", text, f"ekiden worker --agents {','.join(idle)}"))
+        found.append(warning("workers", text, f"ekiden worker --agents {quote(','.join(idle))}"))
     elif agents:
         found.append(ok("workers", f"every agent has one: {', '.join(agents)}"))
     return found
@@ -218,7 +219,9 @@ def servers_there(pools: Sequence[PoolView]) -> list[Finding]:
     """Judge whether the MCP servers that workers know work there."""
     return [
         warning(
-            "MCP servers of the pools", f"{name} at {pool.id}: {problem}", f"ekiden mcp test {name}, on that machine"
+            "MCP servers of the pools",
+            f"{name} at {pool.id}: {problem}",
+            f"ekiden mcp test {quote(name)}, on that machine",
         )
         for pool in pools
         for name, problem in sorted(pool.servers.items())
@@ -247,7 +250,7 @@ def dead_letters(found: DeadLetters) -> list[Finding]:
 
 def _starter(queue: str) -> str:
     agent = agent_of(queue)
-    return f"ekiden worker --agents {agent}" if agent else "ekiden dispatcher"
+    return f"ekiden worker --agents {quote(agent)}" if agent else "ekiden dispatcher"
 
 
 def versions(pools: Sequence[PoolView]) -> Finding:

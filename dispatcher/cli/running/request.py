@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from ekiden.dispatcher.cli.given_text import MOST_OF_PROMPT, piped_text
@@ -163,5 +164,5 @@ def _require_within(folder: Path, roots: list[str]) -> None:
     theirs = f"their workspace roots are {', '.join(roots)}" if roots else "they have no --workspace-root"
     raise InvalidRequest(
         f"--cwd {str(folder)!r} lies outside of what the running workers may touch: {theirs}. "
-        f"Give a folder inside, or start `ekiden worker --workspace-root {folder}`"
+        f"Give a folder inside, or start `ekiden worker --workspace-root {quote(str(folder))}`"
     )

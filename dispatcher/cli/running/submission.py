@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ekiden.dispatcher.cli.running.preapproval import NOTHING_APPROVED, Preapproval
@@ -35,7 +36,7 @@ class SessionChoice:
         if self.session is not None and self.policy is not None:
             raise InvalidRequest(
                 "--session-policy is for a new session: "
-                f"`ekiden sessions policy {self.session} {self.policy}` changes that of one that there is"
+                f"`ekiden sessions policy {quote(self.session)} {self.policy}` changes that of one that there is"
             )
 
     @property

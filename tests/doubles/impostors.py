@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-__all__ = ["old_redis", "serving", "tls_server", "web_server"]
+__all__ = ["certificate", "old_redis", "serving", "tls_server", "web_server"]
 
 _WEB = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<html>\n</html>"
 _DAY = datetime.timedelta(days=1)
@@ -56,7 +56,7 @@ def web_server() -> Iterator[int]:
 def tls_server(folder: Path) -> Iterator[int]:
     """Somebody who speaks TLS only, with a certificate that nobody trusts; ``folder`` is for its files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(_certificate(folder))
+    context.load_cert_chain(certificate(folder))
 
     def talk(connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as spoken:
@@ -88,15 +88,16 @@ def old_redis(version: str = "6.2.14") -> Iterator[int]:
         yield port
 
 
-def _certificate(folder: Path) -> Path:
+def certificate(folder: Path) -> Path:
+    """Make a certificate that nobody has signed but itself, with its key, and return its file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - _DAY, now + _DAY)
-    certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    public = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path = folder / "server.pem"
-    path.write_bytes(private + certificate)
+    path.write_bytes(private + public)
     return path

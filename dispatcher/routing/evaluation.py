@@ -63,24 +63,29 @@ class Outcome:
         return chosen == self.case.label
 
 
-def read_cases(lines: Iterable[str], known: Iterable[str]) -> list[Case]:
+def read_cases(lines: Iterable[str], known: Iterable[str], where: str = "") -> list[Case]:
     """Read one JSON object a line: ``text``, ``label`` (an agent, or ``oos``), perhaps ``clear``.
 
-    Raises ``InvalidRequest`` naming each line that is none, or whose label is no agent of ``known``.
+    Raises ``InvalidRequest``, which begins with ``where``, naming the first lines that are none, or whose label is no
+    agent of ``known``.
     """
     names = sorted({*known, NOBODY})
     cases: list[Case] = []
     problems: list[str] = []
+    wrong = 0
     for number, line in enumerate(lines, 1):
         try:
             cases += [_case(line, names)] if line.strip() else []
         except ValueError as error:
-            problems.append(f"line {number}: {error}")
+            wrong += 1
+            problems += [f"line {number}: {error}"] if wrong <= _TOLD else []
     if problems:
-        more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
-        raise InvalidRequest("\n".join([*problems[:_TOLD], *more]))
+        more = [f"and {wrong - _TOLD} more"] if wrong > _TOLD else []
+        raise InvalidRequest(where + "\n".join([*problems, *more]))
     if not cases:
-        raise InvalidRequest('there are no rows: give one JSON object a line, as {"text": "…", "label": "debugger"}')
+        raise InvalidRequest(
+            where + 'there are no rows: give one JSON object a line, as {"text": "…", "label": "debugger"}'
+        )
     return cases
 
 

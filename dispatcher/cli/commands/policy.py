@@ -44,6 +44,8 @@ File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="A TOML file of rules that counts beside the others.")
 ]
 
+_MOST_BYTES = 4 * LONGEST
+
 
 @app.command()
 def check(
@@ -78,7 +80,7 @@ def hold_against(
     as_json: AsJson = False,
 ) -> None:
     """Hold the policy against a table of calls. Exit code 1: one is decided otherwise than it says."""
-    cases = read_cases(given_text(file, LONGEST), str(file))
+    cases = read_cases(given_text(file, _MOST_BYTES), str(file))
     policy, agents = _policy(rules), open_agents(()).in_force
     results = [CaseResult(place, case, _judged(policy, agents, case)) for place, case in enumerate(cases, 1)]
     wrong = [result for result in results if not result.is_right]

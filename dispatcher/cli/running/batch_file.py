@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_lines
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.faults import fault_in
 from ekiden.shared.storable import read_json
@@ -50,7 +50,7 @@ def read_batch(path: Path) -> list[BatchRequest]:
     name = "standard input" if str(path) == "-" else str(path)
     found: dict[str, int] = {}
     requests = []
-    for number, line in enumerate(given_text(path, MOST_OF_LINES, name).split("\n"), 1):
+    for number, line in enumerate(given_lines(path, MOST_OF_LINES, name), 1):
         if not line.strip():
             continue
         request = _request(line, f"{name}, line {number}")

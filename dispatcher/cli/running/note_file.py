@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_lines
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.memory.base import MOST_CHARS, MOST_NOTES, Namespace, Note
 
@@ -18,7 +18,7 @@ def read_notes(file: Path) -> dict[Namespace, list[Note]]:
     ``-`` reads standard input.
     """
     found: dict[Namespace, dict[str, Note]] = {}
-    for number, line in enumerate(given_text(file, MOST_OF_LINES).split("\n"), 1):
+    for number, line in enumerate(given_lines(file, MOST_OF_LINES), 1):
         if not line.strip():
             continue
         try:

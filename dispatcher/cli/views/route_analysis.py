@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_text
+from ekiden.dispatcher.cli.given_text import MOST_OF_LINES, given_lines
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.spending import spent_of
 from ekiden.dispatcher.learning.taught import taught
@@ -152,11 +152,7 @@ def print_analysis(analysis: Analysis, out: Output | None = None) -> None:
 def _cases(file: Path, names: Sequence[str]) -> "list[Case]":
     from ekiden.dispatcher.routing.evaluation import read_cases
 
-    text = given_text(file, MOST_OF_LINES)
-    try:
-        return read_cases(text.split("\n"), names)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{str(file)!r}: {error}") from None
+    return read_cases(given_lines(file, MOST_OF_LINES), names, f"{str(file)!r}: ")
 
 
 def _catalog(settings: Settings, folder: Path | None) -> Catalog:

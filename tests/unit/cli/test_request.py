@@ -45,7 +45,7 @@ def test_a_folder_meant_from_here_must_be_here_and_another_may_be_where_the_work
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe\n")))
     assert prompt_of(["what", "is", "-"]) == "what is from a pipe\n"
     with pytest.raises(InvalidRequest, match="the prompt is empty"):
         prompt_of([" \n"])

@@ -47,7 +47,7 @@ def _opened(file: Path | str, most: int, name: str) -> Iterator[io.TextIOWrapper
     name = "standard input" if is_piped else name or repr(str(file))
     try:
         if is_piped:
-            yield _text(_Capped(sys.stdin.buffer, most, name), sys.stdin.encoding, sys.stdin.errors)
+            yield _text(_Capped(sys.stdin.buffer, most, name), sys.stdin.encoding)
             return
         with Path(file).open("rb") as source:
             yield _text(_Capped(source, most, name, source.fileno()))
@@ -55,8 +55,8 @@ def _opened(file: Path | str, most: int, name: str) -> Iterator[io.TextIOWrapper
         raise InvalidRequest(f"{name} cannot be read: {why_unreadable(error)}") from None
 
 
-def _text(source: "_Capped", encoding: str = "utf-8-sig", errors: str | None = None) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BufferedReader(source), encoding, errors)
+def _text(source: "_Capped", encoding: str = "utf-8-sig") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedReader(source), encoding)
 
 
 class _Readable(Protocol):

@@ -124,6 +124,14 @@ def test_lines_before_the_one_that_is_too_much_are_given_as_they_are_read(monkey
         list(lines)
 
 
+def test_bytes_of_standard_input_that_are_no_text_are_refused_whatever_the_locale_makes_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\xff"), "utf-8", "surrogateescape"))
+    with pytest.raises(InvalidRequest, match=r"standard input cannot be read: .*no UTF-8"):
+        piped_text(MOST)
+
+
 def test_standard_input_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO("é".encode()), "utf-8")
     monkeypatch.setattr("sys.stdin", stdin)

@@ -151,12 +151,24 @@ class GraphRun:
 
     def most_coming(self, name: str) -> int | None:
         """Return how many more branches can come to a node at most; None: nobody can tell, as round a loop."""
-        busy = [*(visit.node for visit in self.running.values()), *(self.waiting.keys() - {name})]
-        return self.graph.most_coming(name, busy)
+        return self.graph.most_coming(name, self._busy_beside(name))
+
+    def hangs_on(self, name: str) -> bool:
+        """Tell whether the graph comes to no good end unless a node begins, whatever its branches do from now on.
+
+        A branch waits at the node, or will before the graph can end: none has ended yet, and none can without it.
+        """
+        if self.waiting.get(name):
+            return True
+        return not self.ended and not self.graph.ends_without(name, self._busy_beside(name))
 
     def given_to(self, name: str) -> Mapping[str, Any]:
         """Return the outputs of the nodes whose branches wait at a node, by the nodes' names."""
         return {node: self.by_node[node] for node in self.waiting[name] if node in self.by_node}
+
+    def _busy_beside(self, name: str) -> list[str]:
+        """Return the nodes that run, and those other than ``name`` that branches wait at."""
+        return [*(visit.node for visit in self.running.values()), *(self.waiting.keys() - {name})]
 
     @property
     def _running(self) -> int:

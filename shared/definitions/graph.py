@@ -122,6 +122,11 @@ class Graph(Nested):
         """Return the edges that lead to a node."""
         return self._arriving.get(name, ())
 
+    def always_takes(self, edge: Edge) -> bool:
+        """Tell whether an edge is taken each time that its node ends."""
+        is_alone = len(self.edges_from(edge.from_)) == 1
+        return not edge.condition and edge.max_rounds is None and (is_alone or not edge.default)
+
     def bits(self, names: Iterable[str]) -> int:
         """Return a set of nodes as a number: its questions are asked of all nodes, each time that a graph goes on."""
         return reduce(operator.or_, (self._bit[name] for name in names), 0)
@@ -149,6 +154,21 @@ class Graph(Nested):
             return None
         times = Counter(busy)
         return sum(times[edge.from_] + (edge.from_ in reached) for edge in self.edges_to(name))
+
+    def ends_without(self, name: str, busy: Iterable[str]) -> bool:
+        """Tell whether a branch can come to an end from nodes that run, or begin, while none comes to ``name``.
+
+        A node that always leads there is no such way: where it fails, the graph does, or its branch ends nowhere.
+        """
+        seen, left = {name}, list(busy)
+        while left:
+            if (one := left.pop()) in seen:
+                continue
+            seen.add(one)
+            edges = self.edges_from(one)
+            if not any(edge.to == name and self.always_takes(edge) for edge in edges):
+                left += [edge.to for edge in edges] or [END]
+        return END in seen
 
     def _ways_to(self, name: str) -> set[str]:
         """Return the nodes from which a branch can come to ``name`` before it begins."""

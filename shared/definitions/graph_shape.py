@@ -90,7 +90,7 @@ def _unsatisfied(graph: Graph) -> Iterator[tuple[Place, str]]:
 
 
 def _endless(graph: Graph) -> Iterator[tuple[Place, str]]:
-    always = [edge for edge in graph.edges if _is_always_taken(edge, graph)]
+    always = [edge for edge in graph.edges if graph.always_takes(edge)]
     if round_ := _round_in(_ways(always)):
         number = next(n for n, edge in enumerate(graph.edges) if (edge.from_, edge.to) == (round_[-1], round_[0]))
         text = " → ".join(map(repr, [*round_, round_[0]]))
@@ -102,11 +102,6 @@ def _endless(graph: Graph) -> Iterator[tuple[Place, str]]:
         if node.name not in ending:
             said = f"no way leads from the node {node.name!r} to an end. Add an edge to {END} with a condition"
             yield ("nodes", number), f"{said}, or one with 'default: true'"
-
-
-def _is_always_taken(edge: Edge, graph: Graph) -> bool:
-    is_alone = len(graph.edges_from(edge.from_)) == 1
-    return not edge.condition and edge.max_rounds is None and (is_alone or not edge.default)
 
 
 def _ways(edges: Iterable[Edge]) -> dict[str, list[str]]:

@@ -52,22 +52,17 @@ class ToolCalls(CallKind):
         return call.name in self._tools
 
     async def answer(self, calls: Sequence[ToolCall]) -> Outcome | None:
-        """See ``CallKind``: what a person says was done gives what they say, and does not run."""
+        """See ``CallKind``: what a person says was done does not run, and what they say is taken as what it gave."""
         for call in calls:
-            if self._is_done(call):
-                await self._tell_done(call, self._turn.settled[call.id].text or DONE)
+            if (said := self._turn.settled.get(call.id)) is not None and said.is_done:
+                await self._take_said(self._approvals.with_changes(call), said.text or DONE)
         return await super().answer([call for call in calls if call.id not in self._turn.answers])
 
-    def _is_done(self, call: ToolCall) -> bool:
-        said = self._turn.settled.get(call.id)
-        return said is not None and said.is_done
-
-    async def _tell_done(self, call: ToolCall, text: str) -> None:
-        given = ToolResult(call_id=call.id, name=call.name, content=text)
-        guarded = await self._rails.result("tool_output", call, given)
-        is_withheld = guarded.result.is_error
-        finished = ToolFinished(leg=self._leg.number, result=guarded.result, is_withheld=is_withheld)
-        await self._leg.record(*guarded.records, finished, is_progress=True)
+    async def _take_said(self, call: ToolCall, text: str) -> None:
+        began, context = time.monotonic(), self._context(call, StateView(self._leg.state), None)
+        if call.name not in self._tools:  # as of a server that is gone: nobody can tell whose text that tool returns
+            context.running.untrusted = f"what {call.name} returned, which is not here now"
+        await self._take(call, await self._tool_runner.said(call, text, context), context, began)
 
     def _batches(self, calls: Sequence[ToolCall]) -> Iterator[Sequence[ToolCall]]:
         for may_share, run in groupby(calls, key=self._has_no_effects):
@@ -117,19 +112,22 @@ class ToolCalls(CallKind):
 
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
-        state, answered = StateView(self._leg.state), self._answers.pop(call.id, None)
-        context = self._context(call, state, answered)
+        context = self._context(call, StateView(self._leg.state), self._answers.pop(call.id, None))
         try:
             given = await self._run(call, context)
         except ToolQuestion as question:
             await self._pause(call, question)
-            return
+        else:
+            await self._take(call, given, context, began)
+
+    async def _take(self, call: ToolCall, given: ToolResult, context: ToolContext, began: float) -> None:
+        """Record what a call gave, as hooks and guardrails let it pass."""
         hooked = await self._hooks.after_tool(call, given)
         guarded = await self._rails.result("tool_output", call, hooked.result)
         result = telling_changes(self._turn, call, guarded.result)
         if result.is_error:  # also where that says no more what the tool said
             result = result.model_copy(update={"is_unknown": given.is_unknown})
-        changes = {} if result.is_error else state.changes
+        changes = {} if result.is_error else context.state.changes
         untrusted = self._untrusted.brought_by(call, self._tools.get(call.name)) or context.running.untrusted
         finished = ToolFinished(
             leg=self._leg.number,

@@ -172,9 +172,9 @@ def check_may_begin(force: GraphInForce, run: GraphRun, name: str) -> None:
 
 
 def check_in_reach(force: GraphInForce, run: GraphRun, name: str) -> None:
-    """Raise ``GraphFailed`` where a join waits for more branches than can still come to it."""
+    """Raise ``GraphFailed`` where the job hangs on a join that waits for more branches than can still come to it."""
     most = run.most_coming(name)
-    if most is not None and most < run.lacks(name):
+    if most is not None and most < run.lacks(name) and run.hangs_on(name):
         raise _lacking(force, run, name, f"only {most}" if most else "none")
 
 

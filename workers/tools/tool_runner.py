@@ -89,19 +89,22 @@ class ToolRunner:
         _log.debug(
             "tool ran", tool=call.name, is_error=error is not None, duration_s=round(time.monotonic() - began, 4)
         )
-        most = self._tools[call.name].max_chars if call.name in self._tools else _MAX_CHARS
-        text, whole = await fitted(storable(output.text), most, context.outputs)
+        result = await self.said(call, output.text, context)
         artifacts, told = await kept(context.running.artifacts, context.outputs)
-        return ToolResult(
-            call_id=call.id,
-            name=call.name,
-            content="\n".join(filter(None, (text, told))),
-            is_error=error is not None,
-            is_unknown=isinstance(error, OutcomeUnknown),
-            data=output.data,
-            whole=whole,
-            artifacts=tuple(artifacts),
-        )
+        how = {
+            "content": "\n".join(filter(None, (result.content, told))),
+            "is_error": error is not None,
+            "is_unknown": isinstance(error, OutcomeUnknown),
+            "data": output.data,
+            "artifacts": tuple(artifacts),
+        }
+        return result.model_copy(update=how)
+
+    async def said(self, call: ToolCall, text: str, context: ToolContext) -> ToolResult:
+        """Return the result of a call that gave ``text``, as far as a model is given it."""
+        most = self._tools[call.name].max_chars if call.name in self._tools else _MAX_CHARS
+        content, whole = await fitted(storable(text), most, context.outputs)
+        return ToolResult(call_id=call.id, name=call.name, content=content, whole=whole)
 
     async def _answer(self, call: ToolCall, context: ToolContext) -> tuple[ToolOutput, BaseException | None]:
         try:

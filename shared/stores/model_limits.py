@@ -141,7 +141,7 @@ class RedisModelLimitStore:
     @translated
     async def wake(self) -> Sequence[str]:
         """Reserve calls for those whose turn has come; return the jobs, which the next look of a sweeper wakes."""
-        return await self._scripts.run("limit_wake", prefix="ekiden:", grant_ms=ms(GRANT_S), most=_LOOKED_AT)
+        return await self._scripts.run("limit_wake", grant_ms=ms(GRANT_S), most=_LOOKED_AT)
 
     @translated
     async def state(self, limit: ModelLimit) -> LimitState:

@@ -622,16 +622,23 @@ local function limit_release(limit, id)
   call('HDEL', limit.key .. ':held', id)
 end
 
--- Free the slots of those who hold no lease: their worker has died; and of those who were woken for a call and did not make
--- it in time, whatever else they do.
+-- The key of a job that a script knows by its id alone.
+local function key_of(id) return string.format(JOB, string.match(id, '^[^.]*'), id) end
+
+-- Does the claim that holds a reservation still own its job? The job's lease may be a later claim's, which calls another
+-- model, and for hours. Of what another program has written in the job's place, nobody owns anything.
+local function is_owned(id, held)
+  local fence = string.match(held or '', '^%d+ %d+ (.*)$')   -- none before the call that a job was woken for
+  local job = fence and is_leased(id) and redis.pcall('HMGET', key_of(id), 'status', 'fence', 'owner')
+  return job and job[1] == 'running' and fence_of(job[2], job[3]) == fence
+end
+
+-- Free the slots whose claim is over: its worker has died, or has lost the word that it is done; and those of who were woken
+-- for a call and did not make it in time, whatever else they do.
 local function limit_prune(limit)
   local slots, held = limit.key .. ':slots', limit.key .. ':held'
   for _, id in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now)) do
-    if is_leased(id) and string.sub(call('HGET', held, id) or '', 1, 1) ~= '+' then
-      call('ZADD', slots, now + SLOT_MS, id)
-    else
-      limit_release(limit, id)
-    end
+    if is_owned(id, call('HGET', held, id)) then call('ZADD', slots, now + SLOT_MS, id) else limit_release(limit, id) end
   end
 end
 

@@ -137,7 +137,7 @@ class _JobAdmission:
         """Give up places, and reservations, at the limits of the other models: this one serves the job."""
         others = [limit for limit in self._limits if limit != kept]
         if others and not self._has_left:
-            await self._store.leave(others, self._lease.job)
+            await self._store.leave(others, self._lease.job, fence=self._lease.fence)
         self._has_left = True
 
     async def _failed(self, reserved: Reserved, error: ModelError) -> None:

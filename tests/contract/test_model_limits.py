@@ -219,6 +219,7 @@ def test_a_worker_that_has_lost_its_job_takes_nothing_from_who_goes_on_with_it(b
         for queues in (False, True):
             lost = await stores.model_limits.take(limit, JOB, 10, queues=queues, fence="1.w")
             assert isinstance(lost, Wait)
+        await stores.model_limits.leave([limit], JOB, fence="1.w")
         assert isinstance(here, Reserved)
         assert await stores.model_limits.state(limit) == LimitState(1, 10, 1, 0, 0.0)
         await stores.model_limits.settle(here, 10)

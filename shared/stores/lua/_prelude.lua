@@ -625,10 +625,13 @@ end
 -- The key of a job that a script knows by its id alone.
 local function key_of(id) return string.format(JOB, string.match(id, '^[^.]*'), id) end
 
+-- The fence of the claim that holds a reservation; nil before the call that a job was woken for.
+local function holder_of(held) return string.match(held or '', '^%d+ %d+ (.*)$') end
+
 -- Does the claim that holds a reservation still own its job? The job's lease may be a later claim's, which calls another
 -- model, and for hours. Of what another program has written in the job's place, nobody owns anything.
 local function is_owned(id, held)
-  local fence = string.match(held or '', '^%d+ %d+ (.*)$')   -- none before the call that a job was woken for
+  local fence = holder_of(held)
   local job = fence and is_leased(id) and redis.pcall('HMGET', key_of(id), 'status', 'fence', 'owner')
   return job and job[1] == 'running' and fence_of(job[2], job[3]) == fence
 end

@@ -19,7 +19,7 @@ if since then   -- it counts from now on
   call('ZADD', limit .. ':slots', now + SLOT_MS, id)
   return {'ok', held}
 end
-if held and string.match(held, '^%d+ %d+ (.*)$') ~= fence then
+if held and holder_of(held) ~= fence then
   if is_owned(id, held) then return {'wait', whole(SLOT_FREES_MS), '', whole(SLOT_FREES_MS)} end
   limit_release(this, id)
 end

@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from ekiden.shared.errors import EkidenError, ExceedsLimit, ModelError, ModelUnavailable, OverLimit
@@ -92,7 +91,8 @@ class _JobAdmission:
         self._queues = queues
         self._size = _MessageSizes()
         self._has_left = False
-        """Whether nothing of the job is left at other limits: since it was claimed, or has taken its last place."""
+        """Whether nothing of the job is left at other limits: since it was claimed, has taken its last place, or could
+        not tell the server that a call was over."""
 
     async def __call__(self, request: ModelRequest, attempt: Callable[[], Awaitable[ModelReply]]) -> ModelReply:
         """See ``Admission``."""
@@ -137,21 +137,25 @@ class _JobAdmission:
         """Give up places, and reservations, at the limits of the other models: this one serves the job."""
         others = [limit for limit in self._limits if limit != kept]
         if others and not self._has_left:
-            await self._store.leave(others, self._lease.job)
+            await self._store.leave(others, self._lease.job, fence=self._lease.fence)
         self._has_left = True
 
     async def _failed(self, reserved: Reserved, error: ModelError) -> None:
         leave_alone_s, refused = None, False
         if isinstance(error, ModelUnavailable):
             leave_alone_s, refused = error.retry_after_s, error.is_rate_limit
-        with suppress(EkidenError):
+        try:
             await self._store.give_back(reserved, leave_alone_s=leave_alone_s, refused=refused)
+        except EkidenError:
+            self._has_left = False
 
     async def _settle(self, reserved: Reserved, used: int) -> None:
         """Count what was used; where the server is away, what was reserved counts."""
-        with suppress(EkidenError, TimeoutError):
+        try:
             async with asyncio.timeout(_SETTLE_S):
                 await self._store.settle(reserved, used)
+        except (EkidenError, TimeoutError):
+            self._has_left = False  # its slot is free when the leg ends, or another model serves the job
 
     def _estimate(self, limit: ModelLimit, request: ModelRequest) -> int:
         if limit.tpm is None:

@@ -89,7 +89,8 @@ class RedisModelLimitStore:
     ) -> Reserved | Wait:
         """Reserve a call of ``estimate`` tokens for ``job``; where there is no room, take a place (``queues``).
 
-        ``fence``: of the job's claim. What another one holds was a worker's that is gone, and is in nobody's way.
+        ``fence``: of the job's claim. What an earlier one holds was a worker's that is gone, and is in nobody's way;
+        where there is a later one, there is no room. A call is under way for as long as its claim owns the job.
         """
         verdict, *rest = await self._scripts.run(
             "limit_take",
@@ -110,9 +111,9 @@ class RedisModelLimitStore:
         return Wait(int(told_ms) / 1000, part, int(look_ms) / 1000, others=verdict == "behind")
 
     @translated
-    async def leave(self, limits: Sequence[ModelLimit], job: str) -> None:
-        """Give up what ``job`` has at these limits: a place, a call that it was woken for."""
-        await self._scripts.run("limit_leave", limits=[keys.limit(limit.key) for limit in limits], id=job)
+    async def leave(self, limits: Sequence[ModelLimit], job: str, *, fence: str = "") -> None:
+        """Give up what ``job`` has at these limits: a place, a call that it was woken for or that is over."""
+        await self._scripts.run("limit_leave", limits=[keys.limit(limit.key) for limit in limits], id=job, fence=fence)
 
     async def settle(self, reserved: Reserved, used: int) -> None:
         """Count what the call has used, in tokens, as far as that can be true."""
@@ -141,7 +142,7 @@ class RedisModelLimitStore:
     @translated
     async def wake(self) -> Sequence[str]:
         """Reserve calls for those whose turn has come; return the jobs, which the next look of a sweeper wakes."""
-        return await self._scripts.run("limit_wake", prefix="ekiden:", grant_ms=ms(GRANT_S), most=_LOOKED_AT)
+        return await self._scripts.run("limit_wake", grant_ms=ms(GRANT_S), most=_LOOKED_AT)
 
     @translated
     async def state(self, limit: ModelLimit) -> LimitState:

@@ -38,6 +38,7 @@ _NAMES = {
     "ENDED": keys.ENDED,
     "INTAKE_TAKEN": keys.INTAKE_TAKEN,
     "INTAKE_TEXTS": keys.INTAKE_TEXTS,
+    "JOB": keys.job("%s"),
     "JOBS": keys.JOBS,
     "JOB_IDS": keys.JOB_IDS,
     "LEASES": keys.LEASES,

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from ekiden.shared.job_limits import PERIODS, Period
+from ekiden.shared.ids import session_of
+from ekiden.shared.job_limits import PERIODS, Budget, Budgets, Period, UserBudget
 from ekiden.shared.stores import keys
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
+from tests.contract.relay_world import claimed, done, reply, step_to, submitted
 from tests.doubles.clocks import let_clock_be_set, set_clock
 
 SESSION = "aaaaaaaaaaaaaaaa"
@@ -92,6 +94,56 @@ def test_an_hour_counts_from_when_it_is_first_looked_at(backend: Backend) -> Non
         assert await spent(stores, "hour") == 0
         await has_used(stores, date(2026, 3, 12), 5)
         assert await spent(stores, "hour") == 5
+
+    backend.run(scenario)
+
+
+def test_what_a_job_records_counts_for_the_hour_though_nobody_has_looked_at_that_yet(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        hours = iter(range(10, 24))
+
+        async def next_hour() -> None:
+            await now_is(stores, datetime(2026, 3, 11, next(hours), 1))
+
+        async def used_this_hour() -> int:
+            return (await stores.usage.spent(session_of(job), PERIODS["hour"]))["user_tokens"]
+
+        await has_used(stores, date(2026, 3, 11), 50)
+        await next_hour()
+        job = await submitted(stores)
+        await as_any(stores.client.hset(keys.session(session_of(job)), "user", "ann"))
+        dispatcher = await claimed(stores, job)
+        budgets = Budgets(UserBudget(max_tokens=10**6, per="hour"), Budget())
+        route = step_to(dispatcher, "solo", budgets=budgets)
+        route["records"] = [reply(leg=0, tokens=7), *route["records"]]
+        assert await stores.jobs.transfer(dispatcher.lease, "t", **route) == ("ok", "")
+        assert await used_this_hour() == 7, "what routing asked"
+        lease = (await claimed(stores, job)).lease
+        for tokens in (100, 20):
+            await next_hour()
+            lease.seq = (
+                await stores.jobs.append(lease, f"{tokens}", [reply(tokens=tokens)], used_ms=1, is_progress=True)
+            ).seq
+            assert await used_this_hour() == tokens
+        await next_hour()
+        assert await stores.jobs.finish(lease, "f", [reply(tokens=3), done()], ()) == ("ok", "")
+        assert await used_this_hour() == 3
+
+    backend.run(scenario)
+
+
+@pytest.mark.parametrize("per", ["week", "month"])
+def test_a_clock_that_was_ahead_for_a_while_neither_adds_nor_forgets_anything(backend: Backend, per: Period) -> None:
+    async def scenario(stores: Stores) -> None:
+        async def spent_on(day: int) -> int:
+            await now_is(stores, datetime(2026, 3, day, 10, 0))
+            return await spent(stores, per)
+
+        for day, tokens in ((10, 20), (11, 100)):
+            await has_used(stores, date(2026, 3, day), tokens)
+        assert [await spent_on(day) for day in (11, 12, 13, 11)] == [120] * 4
+        await has_used(stores, date(2026, 3, 11), 1_000)
+        assert [await spent_on(day) for day in (11, 12, 13)] == [1_020] * 3
 
     backend.run(scenario)
 

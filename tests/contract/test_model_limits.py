@@ -13,9 +13,11 @@ from ekiden.shared.stores.model_limits import LimitState, ModelLimit, Reserved, 
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
 from tests.conftest import Backend
+from tests.contract.relay_world import claimed, step_to, submitted
 
 LIMIT = ModelLimit("k:m", "m", rpm=100)
 JOB = "aaaaaaaaaaaaaaaa.1"
+OTHER = "bbbbbbbbbbbbbbbb.1"
 
 
 class Clock:
@@ -30,8 +32,10 @@ class Clock:
         await as_any(self._stores.client.hset(keys.CLOCK, "offset_ms", round(self.passed_s * 1000)))
 
 
-async def take(stores: Stores, limit: ModelLimit = LIMIT, job: str = JOB, tokens: int = 10) -> Reserved | Wait:
-    return await stores.model_limits.take(limit, job, tokens, queues=False)
+async def take(
+    stores: Stores, limit: ModelLimit = LIMIT, job: str = JOB, tokens: int = 10, fence: str = ""
+) -> Reserved | Wait:
+    return await stores.model_limits.take(limit, job, tokens, queues=False, fence=fence)
 
 
 async def call(stores: Stores, limit: ModelLimit = LIMIT, tokens: int = 10) -> int | None:
@@ -176,17 +180,71 @@ def test_two_keys_do_not_share(backend: Backend) -> None:
 def test_a_dead_workers_slot_is_free_when_its_lease_has_ended(backend: Backend) -> None:
     async def scenario(stores: Stores) -> None:
         limit, clock = ModelLimit("k:m", "m", concurrent=1), Clock(stores)
-        await as_any(stores.client.zadd(keys.LEASES, {JOB: 10**15}))  # it is renewed all the time
-        assert isinstance(await take(stores, limit), Reserved)
+        await claims(stores, 1)
+        assert isinstance(await take(stores, limit, fence="1.w"), Reserved)
         await clock.move(100)
-        wait = await take(stores, limit, job="bbbbbbbbbbbbbbbb.1")
+        wait = await take(stores, limit, job=OTHER)
         assert isinstance(wait, Wait)
         assert wait.part == "concurrent"
         await as_any(stores.client.zrem(keys.LEASES, JOB))
         await clock.move(6)
-        assert isinstance(await take(stores, limit, job="bbbbbbbbbbbbbbbb.1"), Reserved)
+        assert isinstance(await take(stores, limit, job=OTHER), Reserved)
 
     backend.run(scenario)
+
+
+def test_a_dispatchers_slot_is_free_when_its_claim_is_over_however_long_the_jobs_next_legs_take(
+    backend: Backend,
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        limit, clock = ModelLimit("k:m", "m", concurrent=1), Clock(stores)
+        job = await submitted(stores)
+        routing = await claimed(stores, job, owner="d#1", lease_s=10**6)
+        assert isinstance(await take(stores, limit, job, fence=routing.lease.fence), Reserved)
+        await clock.move(100)
+        assert isinstance(await take(stores, limit, OTHER), Wait), "it may still be asking"
+        assert await stores.jobs.transfer(routing.lease, "t", **step_to(routing, "solo")) == ("ok", "")
+        await claimed(stores, job, owner="w#1", lease_s=10**6)
+        await clock.move(6)
+        assert isinstance(await take(stores, limit, OTHER), Reserved)
+
+    backend.run(scenario)
+
+
+def test_a_worker_that_has_lost_its_job_takes_nothing_from_who_goes_on_with_it(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        limit = ModelLimit("k:m", "m", concurrent=1)
+        await claims(stores, 2)
+        here = await take(stores, limit, fence="2.w")
+        for queues in (False, True):
+            lost = await stores.model_limits.take(limit, JOB, 10, queues=queues, fence="1.w")
+            assert isinstance(lost, Wait)
+        await stores.model_limits.leave([limit], JOB, fence="1.w")
+        assert isinstance(here, Reserved)
+        assert await stores.model_limits.state(limit) == LimitState(1, 10, 1, 0, 0.0)
+        await stores.model_limits.settle(here, 10)
+        assert (await stores.model_limits.state(limit)).running == 0
+
+    backend.run(scenario)
+
+
+def test_a_job_that_another_program_has_written_over_holds_no_slot(backend: Backend) -> None:
+    async def scenario(stores: Stores) -> None:
+        limit, clock = ModelLimit("k:m", "m", concurrent=1), Clock(stores)
+        await claims(stores, 1)
+        assert isinstance(await take(stores, limit, fence="1.w"), Reserved)
+        await stores.client.set(keys.job(JOB), "no job", ex=60)
+        await clock.move(6)
+        assert isinstance(await take(stores, limit, OTHER), Reserved)
+
+    backend.run(scenario)
+
+
+async def claims(stores: Stores, count: int) -> None:
+    """Let the job run under the last of so many claims, which is renewed all the time."""
+    await as_any(stores.client.hset(keys.job(JOB), mapping={"status": "running", "fence": count, "owner": "w"}))
+    await stores.client.expire(keys.job(JOB), 1_000)
+    await as_any(stores.client.zadd(keys.LEASES, {JOB: 10**15}))
 
 
 async def waiting(stores: Stores, user: str, count: int, limit: ModelLimit) -> list[str]:

@@ -342,46 +342,6 @@ local function user_row(day, user, text, size)
   return 'user\0(others)', call('HGET', day, 'user\0(others)')
 end
 
--- Count what models have used: for the session, for its user's day, and by agent, user and model (`ekiden usage`). used: of
--- each model its name, calls, tokens in and out, millionths of a US dollar, and calls whose price nobody knows.
-local function account(job, session, used)
-  if used.to < used.from then return end
-  local its, day = read('', session, 'user', 'spent_tokens', 'spent_micro'), USAGE .. whole(math.floor(wall / DAY_MS))
-  local user, sums, rows, names = its.user or '', {0, 0, 0, 0, 0}, {}, {}
-  names[1] = field_of(user)
-  for at = used.from, used.to, 6 do names[#names + 1] = 'row\0' .. job.agent .. '\0' .. user .. '\0' .. ARGV[at] end
-  local known = call('HMGET', day, unpack(names))
-  local function add(name, text, counts)
-    local row = rows[name] or usage_of(text)
-    for i = 1, 5 do row[i] = row[i] + counts[i] end
-    rows[name] = row
-  end
-  local size = 0
-  for number = 1, #names do size = size == 0 and not known[number] and call('HLEN', day) or size end
-  for number = 2, #names do
-    local at, name, text = used.from + (number - 2) * 6, names[number], known[number]
-    if not text and size >= MAX_USAGE_ROWS then
-      name = 'row\0(others)\0(others)\0' .. (size < MAX_USAGE_FIELDS and ARGV[at] or '(others)')
-      text = call('HGET', day, name)
-    end
-    local counts = {unpack(ARGV, at + 1, at + 5)}
-    for i = 1, 5 do sums[i] = sums[i] + counts[i] end
-    add(name, text, counts)
-  end
-  local shared, had = user_row(day, user, known[1], size)
-  add(shared, had, sums)
-  local written = {}
-  for name, row in pairs(rows) do
-    for i = 1, 5 do row[i] = whole(row[i]) end
-    written[#written + 1], written[#written + 2] = name, table.concat(row, ' ')
-  end
-  call('HSET', day, unpack(written))
-  if not had then call('EXPIRE', day, USAGE_TTL_S) end
-  put(its, 'spent_tokens', whole((its.spent_tokens or 0) + sums[2] + sums[3]), 'spent_micro',
-    whole((its.spent_micro or 0) + sums[4]))
-  save(its)
-end
-
 -- What a user used on a day: tokens, millionths of a US dollar.
 local function used_on(day, user)
   local key = USAGE .. whole(day)
@@ -402,14 +362,16 @@ local function first_day(per_s, day)
 end
 
 -- What counts for the budget of an hour, a week or a month beside what a user used today: the days before; or less, what
--- had been used today when the hour was first looked at. Added up once a day, or an hour.
+-- had been used today when the hour was first looked at. Added up once a day, or an hour; and anew where that was done on
+-- a later day, by a clock that has been set back: what the days between have come to since is not in it.
 local function beside_today(per_s, user, day, tokens, micro)
   local number = per_s == HOUR_S and math.floor(wall / 3600000) or first_day(per_s, day)
   local period, name = SPENT_IN .. whole(per_s) .. ':' .. whole(number), field_of(user)
   local row = call('HGET', period, name)
   local upto, more_tokens, more_micro = string.match(row or '', '^(%d+) (%-?%d+) (%-?%d+)$')
   upto, more_tokens, more_micro = tonumber(upto), tonumber(more_tokens or 0), tonumber(more_micro or 0)
-  if upto and upto >= day then return more_tokens, more_micro end
+  if upto == day then return more_tokens, more_micro end
+  if upto and upto > day then upto, more_tokens, more_micro = nil, 0, 0 end
   local is_kept = row or call('HLEN', period) < MAX_USAGE_FIELDS
   if per_s == HOUR_S then
     if not is_kept then return 0, 0 end
@@ -439,6 +401,52 @@ local function shared_spending(session, per_s)
     found.user_tokens, found.user_micro = found.user_tokens + tokens, found.user_micro + micro
   end
   return found
+end
+
+-- Count what models have used: for the session, for its user's day, and by agent, user and model (`ekiden usage`). used: of
+-- each model its name, calls, tokens in and out, millionths of a US dollar, and calls whose price nobody knows. The period
+-- of the job's budget is looked at before that: what an hour counts is what comes behind its first look.
+local function account(job, purse, session, used)
+  if used.to < used.from then return end
+  local its, today = read('', session, 'user', 'spent_tokens', 'spent_micro'), math.floor(wall / DAY_MS)
+  local day = USAGE .. whole(today)
+  local user, sums, rows, names = its.user or '', {0, 0, 0, 0, 0}, {}, {}
+  names[1] = field_of(user)
+  for at = used.from, used.to, 6 do names[#names + 1] = 'row\0' .. job.agent .. '\0' .. user .. '\0' .. ARGV[at] end
+  local known = call('HMGET', day, unpack(names))
+  local function add(name, text, counts)
+    local row = rows[name] or usage_of(text)
+    for i = 1, 5 do row[i] = row[i] + counts[i] end
+    rows[name] = row
+  end
+  local size = 0
+  for number = 1, #names do size = size == 0 and not known[number] and call('HLEN', day) or size end
+  for number = 2, #names do
+    local at, name, text = used.from + (number - 2) * 6, names[number], known[number]
+    if not text and size >= MAX_USAGE_ROWS then
+      name = 'row\0(others)\0(others)\0' .. (size < MAX_USAGE_FIELDS and ARGV[at] or '(others)')
+      text = call('HGET', day, name)
+    end
+    local counts = {unpack(ARGV, at + 1, at + 5)}
+    for i = 1, 5 do sums[i] = sums[i] + counts[i] end
+    add(name, text, counts)
+  end
+  local shared, had = user_row(day, user, known[1], size)
+  if purse.max_user_per_s then
+    local _, input, output, micro = unpack(usage_of(had))
+    beside_today(tonumber(purse.max_user_per_s), user, today, input + output, micro)
+  end
+  add(shared, had, sums)
+  local written = {}
+  for name, row in pairs(rows) do
+    for i = 1, 5 do row[i] = whole(row[i]) end
+    written[#written + 1], written[#written + 2] = name, table.concat(row, ' ')
+  end
+  call('HSET', day, unpack(written))
+  if not had then call('EXPIRE', day, USAGE_TTL_S) end
+  put(its, 'spent_tokens', whole((its.spent_tokens or 0) + sums[2] + sums[3]), 'spent_micro',
+    whole((its.spent_micro or 0) + sums[4]))
+  save(its)
 end
 
 -- Note that a job has read text of unknown authors. Its session remembers: what was said there is read by the jobs that follow.
@@ -614,16 +622,26 @@ local function limit_release(limit, id)
   call('HDEL', limit.key .. ':held', id)
 end
 
--- Free the slots of those who hold no lease: their worker has died; and of those who were woken for a call and did not make
--- it in time, whatever else they do.
+-- The key of a job that a script knows by its id alone.
+local function key_of(id) return string.format(JOB, string.match(id, '^[^.]*'), id) end
+
+-- The fence of the claim that holds a reservation; nil before the call that a job was woken for.
+local function holder_of(held) return string.match(held or '', '^%d+ %d+ (.*)$') end
+
+-- Does the claim that holds a reservation still own its job? The job's lease may be a later claim's, which calls another
+-- model, and for hours. Of what another program has written in the job's place, nobody owns anything.
+local function is_owned(id, held)
+  local fence = holder_of(held)
+  local job = fence and is_leased(id) and redis.pcall('HMGET', key_of(id), 'status', 'fence', 'owner')
+  return job and job[1] == 'running' and fence_of(job[2], job[3]) == fence
+end
+
+-- Free the slots whose claim is over: its worker has died, or has lost the word that it is done; and those of who were woken
+-- for a call and did not make it in time, whatever else they do.
 local function limit_prune(limit)
   local slots, held = limit.key .. ':slots', limit.key .. ':held'
   for _, id in ipairs(call('ZRANGEBYSCORE', slots, '-inf', now)) do
-    if is_leased(id) and string.sub(call('HGET', held, id) or '', 1, 1) ~= '+' then
-      call('ZADD', slots, now + SLOT_MS, id)
-    else
-      limit_release(limit, id)
-    end
+    if is_owned(id, call('HGET', held, id)) then call('ZADD', slots, now + SLOT_MS, id) else limit_release(limit, id) end
   end
 end
 

@@ -10,7 +10,7 @@ local purse = purse_of(this, root)
 if again then return {'ok', this.seq, (spending(purse, session))} end
 local last = record(this, journal, records)
 spend(this, purse, tokens, micro_usd, turns, used_ms)
-account(this, session, used)
+account(this, purse, session, used)
 put(this, 'token', token, 'used_ms', used_ms)
 if is_progress == '1' then put(this, 'attempts', 0, 'given_back', 0) end
 distrust(this, session, is_untrusted)

@@ -9,7 +9,7 @@ local fits = {user = 'cancelled', parent = 'cancelled', deadline = 'failed'}
 if fence ~= '' and this.cancel and status ~= fits[this.cancel] then return {'cancelled', this.cancel} end
 local purse = purse_of(this, root)
 spend(this, purse, tokens, micro_usd, turns, used_ms)
-account(this, session, used)
+account(this, purse, session, used)
 if purse ~= this then save(purse) end
 distrust(this, session, is_untrusted)
 put(this, 'commit:' .. leg, commit .. ' ok')

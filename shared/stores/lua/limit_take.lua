@@ -2,7 +2,7 @@
 -- has its reservation. Users take turns: who has many jobs stands further behind with each (start-time fair queueing; what
 -- counts is the part of the limit that a call takes).
 -- queues: 1 takes a place where there is no room; 0 only asks. estimate: tokens; what calls take beyond that is learned.
--- fence: of the job's claim; what an earlier one holds is a dead worker's.
+-- fence: of the job's claim; what an earlier one holds is a dead worker's, and what a later one holds is not to be had.
 -- KEYS limit
 -- ARGV id, fence, session, name, rpm, tpm, concurrent, estimate, queues
 call('HSET', limit, 'name', name, 'rpm', rpm, 'tpm', tpm, 'concurrent', concurrent)
@@ -19,7 +19,10 @@ if since then   -- it counts from now on
   call('ZADD', limit .. ':slots', now + SLOT_MS, id)
   return {'ok', held}
 end
-if held and string.match(held, ' (%S*)$') ~= fence then limit_release(this, id) end
+if held and holder_of(held) ~= fence then
+  if is_owned(id, held) then return {'wait', whole(SLOT_FREES_MS), '', whole(SLOT_FREES_MS)} end
+  limit_release(this, id)
+end
 
 local size = math.ceil(math.max(1, estimate + (this.beyond or 0)))
 if this.tpm then size = math.min(size, this.tpm) end

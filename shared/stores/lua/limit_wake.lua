@@ -1,9 +1,9 @@
 -- Reserve calls for the jobs that wait for a limit, in their order, as far as there is room, and let the sweeper wake them.
--- prefix: of a job's key, before its session. most: jobs that are woken for each limit, and read at once.
--- ARGV prefix, grant_ms, most
+-- most: jobs that are woken for each limit, and read at once.
+-- ARGV grant_ms, most
 local woken = {}
 local function status_of(id)
-  local found = call('HMGET', prefix .. '{' .. string.match(id, '^[^.]*') .. '}:job:' .. id, 'status', 'cause')
+  local found = call('HMGET', key_of(id), 'status', 'cause')
   return found[1], found[2]
 end
 

@@ -37,7 +37,7 @@ end
 local pending, joined, has_children = pending_of(this), 0, children.to >= children.from
 local purse = purse_of(this, root)
 spend(this, purse, tokens, micro_usd, turns, used_ms)
-account(this, session, used)
+account(this, purse, session, used)
 distrust(this, session, is_untrusted)
 set_state(state, variables, this.ttl)
 record(this, journal, records)

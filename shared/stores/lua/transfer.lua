@@ -36,7 +36,6 @@ elseif kind == 'edge' then
   put(this, 'depth', depth_there)
   abandon(this)
 end
-account(this, session, used)
 for i = left.from, left.to do
   if ARGV[i] == to then visits = visits - 1 else call('HINCRBY', job, 'visits:' .. ARGV[i], -1) end
 end
@@ -44,6 +43,7 @@ put(this, visit, kind == 'return' and visits or visits + 1)   -- a return is no 
 if kind == 'route' or kind == 'handoff' then put(this, edge, crossed + 1) end
 if kind == 'route' then call('HSETNX', session, 'first_agent', to) end   -- who got the session's first message
 for i = limits.from, limits.to, 2 do put(purse, 'max_' .. ARGV[i], ARGV[i + 1]) end   -- which the route sets
+account(this, purse, session, used)
 count_leg(purse)
 if purse ~= this then save(purse) end
 distrust(this, session, is_untrusted)

@@ -2,13 +2,17 @@
 
 import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 
-from ekiden.shared.errors import ModelUnavailable
+from ekiden.shared.errors import ModelUnavailable, StoreUnavailable
 from ekiden.shared.fallback_causes import FallbackCause
 from ekiden.shared.ids import session_of
+from ekiden.shared.llm.admission import AdmittedModel
 from ekiden.shared.llm.base import ModelReply, ModelRequest, OnDelta
+from ekiden.shared.messages import user_message
+from ekiden.shared.model_admission import ModelLimits
 from ekiden.shared.model_limits import limit_for
 from ekiden.shared.records import FellBack, LegSuspended
 from ekiden.shared.settings.limits import ModelLimitValues
@@ -16,6 +20,7 @@ from ekiden.shared.stores import keys
 from ekiden.shared.stores.model_limits import ModelLimit, Reserved, Wait
 from ekiden.shared.stores.opening import Stores
 from ekiden.shared.stores.redis import as_any
+from tests.contract.relay_world import claimed
 from tests.scenarios.relay import Relay, Story, on_server, team
 from tests.unit.workers.test_model_limits import move
 from tests.unit.workers.world import said
@@ -239,3 +244,30 @@ def test_a_limit_says_how_long_calls_hold_its_slots() -> None:
             assert wait.wait_s == pytest.approx(10 * (1 + others), rel=0.1)
 
     on_server(scenario)
+
+
+def test_a_call_whose_end_the_server_was_not_told_is_over_when_another_model_serves_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(stores: Stores) -> None:
+        async def is_away(*_: object, **__: object) -> None:
+            raise StoreUnavailable("no server")
+
+        world, limits = World(stores, ModelLimitValues(concurrent=1)), stores.model_limits
+        lease = (await claimed(stores, await world.relay.submit("go"))).lease
+        model = ModelLimits(limits, world.limits, {}).under(lease, [FIRST, SECOND])(AdmittedModel(world.model))
+        await model.reply(request(SECOND))
+        for name, wrong in (("settle", {}), ("give_back", {"a": ModelUnavailable("503")})):
+            world.model.wrong = dict(wrong)
+            monkeypatch.setattr(limits, name, is_away)
+            with pytest.raises(ModelUnavailable) if wrong else nullcontext():
+                await model.reply(request(FIRST))
+            assert (await world.left_at(FIRST))[1] == 1
+            await model.reply(request(SECOND))
+            assert (await world.left_at(FIRST))[1] == 0
+
+    on_server(scenario)
+
+
+def request(model: str) -> ModelRequest:
+    return ModelRequest("solo", model, "", (user_message("go"),))

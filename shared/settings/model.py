@@ -357,7 +357,7 @@ def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     grants = grants_of(project) if wanted else None
     ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
     if grants and ignored:
-        because = f" ({grants.problem})" if grants.problem else ""
+        because = grants.because(right for name in ignored for right in grants.lacking(wanted[name]))
         tell(project, f"ignored settings {', '.join(map(key_of, ignored))}{because}")
     wrong = [name for name in sorted(said.keys() & HARMLESS) if not _is_valid(name, said[name])]
     if wrong and not stands_by(project):

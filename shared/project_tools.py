@@ -52,7 +52,7 @@ class ToolFile:
     def right(self) -> Right:
         """The right to run it."""
         tools = f": {', '.join(self.tools)}" if self.tools else ""
-        return file_right(f"tool file {self.path.name}", "code", self.content, f"code of {self.name}{tools}")
+        return file_right(f"tool file {self.path.name}", "code", self.path, self.content, f"code of {self.name}{tools}")
 
 
 def tool_files(project: Path) -> list[ToolFile]:
@@ -71,7 +71,7 @@ def allowed_tool_files(project: Path) -> list[ToolFile]:
     grants = grants_of(project)
     held = [file for file in files if grants.lacking([file.right])]
     if held:
-        because = f" ({grants.problem})" if grants.problem else ""
+        because = grants.because(file.right for file in held)
         tell(project, f"ignored tool files {', '.join(file.path.name for file in held)}{because}")
     return [file for file in files if file not in held]
 

@@ -24,6 +24,11 @@ class ProjectTrust:
     grants: Grants
 
     @property
+    def grantable(self) -> list[Right]:
+        """What its user can grant it."""
+        return [right for right in self.wanted if not right.problem]
+
+    @property
     def lacking(self) -> list[Right]:
         """What it was not granted."""
         return self.grants.lacking(self.wanted)

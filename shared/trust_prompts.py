@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,7 @@ def _settle(project: Path, *, may_ask: bool) -> None:
     if not (may_ask and trust_status.unasked and sys.stdin.isatty() and sys.stderr.isatty()):
         note(_told(trust_status))
     elif _ask(trust_status):
-        remember(project, granted=trust_status.wanted, vouched=True)
+        remember(project, granted=trust_status.grantable, vouched=True)
     else:
         remember(project, refused=trust_status.lacking, vouched=False)
 
@@ -84,11 +84,12 @@ def _told(trust_status: "ProjectTrust") -> str:
     return f"ekiden: {text}. {hint(trust_status.project)}"
 
 
-def _summary(rights: Iterable[Right]) -> str:
+def _summary(rights: Sequence[Right]) -> str:
     """Say what the folder does not get."""
     subjects = list(dict.fromkeys(right.subject for right in rights))
     agents = [subject.removeprefix("agent ") for subject in subjects if subject.startswith("agent ")]
-    others = [subject for subject in subjects if not subject.startswith("agent ")]
+    problems = {right.subject: f" ({right.problem})" for right in rights if right.problem}
+    others = [f"{subject}{problems.get(subject, '')}" for subject in subjects if not subject.startswith("agent ")]
     parts = [f"agents {_some(agents)} get only tools that read, and count behind all others"] if agents else []
     return "; ".join([*parts, *([f"ignored {_some(others)}"] if others else [])])
 

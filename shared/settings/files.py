@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,29 @@ from ekiden.shared.jsonc import line_in, second_in, set_in, unset_in, without_co
 from ekiden.shared.project_folders import project_of
 from ekiden.shared.storable import read_json
 
-__all__ = ["change_setting", "global_file", "place_in", "project_file", "read_settings", "value_at"]
+__all__ = ["Change", "change_setting", "global_file", "place_in", "project_file", "read_settings", "value_at"]
 
 _FILE = Path(".gemini", "settings.json")
 _LARGEST = 4_000_000
 """Bytes. A folder may hold anything under this name, a device that never ends included."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a settings file is about to say, to be judged before it does."""
+
+    path: Path
+    name: str
+    """The field."""
+    value: Any
+    """None: nothing any more."""
+
+    def made_in(self, path: Path, values: dict[str, Any]) -> dict[str, Any]:
+        """Return what the file at ``path``, which says ``values``, by field, says then."""
+        if path != self.path:
+            return values
+        others = {name: value for name, value in values.items() if name != self.name}
+        return others if self.value is None else {**others, self.name: self.value}
 
 
 def project_file(project: Path | None = None) -> Path:

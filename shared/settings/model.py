@@ -21,7 +21,7 @@ from ekiden.shared.errors import ConfigurationError
 from ekiden.shared.faults import fault_in
 from ekiden.shared.project_folders import data_folder, project_of
 from ekiden.shared.settings.fallbacks import ModelNames
-from ekiden.shared.settings.files import global_file, place_in, project_file, read_settings, value_at
+from ekiden.shared.settings.files import Change, global_file, place_in, project_file, read_settings, value_at
 from ekiden.shared.settings.groups import GROUP_KEYS, SettingGroups
 from ekiden.shared.settings.guardrails import with_users_own
 from ekiden.shared.settings.names import ABSOLUTE, HARMLESS, KEYS, OTHER_KEYS, OTHER_NAMES, PATHS, PREFIX
@@ -221,14 +221,14 @@ class Settings(SettingGroups):
         return json_of(value, 'a JSON object such as {"fast": "gemini-2.5-flash"}') if isinstance(value, str) else value
 
 
-def load_settings(**options: Any) -> Settings:
+def load_settings(changes: Sequence[Change] = (), /, **options: Any) -> Settings:
     """Return the settings in force; ``options`` come from the command line, None where nothing was given.
 
-    Raises ``ConfigurationError`` that names the setting, its value's fault and where it comes from.
+    With ``changes`` of files: as they will be. Raises ``ConfigurationError``: setting, fault, and origin.
     """
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        settings = Settings(**values_in_force(given))
+        settings = Settings(**values_in_force(given, changes))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
@@ -237,18 +237,20 @@ def load_settings(**options: Any) -> Settings:
         place = _place_of(name, given, first["loc"][1:])
         raise ConfigurationError(f"setting {key_of(name)!r} ({place}): {problem}") from error
     for name in ABSOLUTE:
-        if name not in given:
+        if name not in given and name not in (change.name for change in changes):
             require_absolute(name, getattr(settings, name))
     return settings
 
 
-def values_in_force(given: Mapping[str, Any]) -> dict[str, Any]:
+def values_in_force(given: Mapping[str, Any], changes: Sequence[Change] = ()) -> dict[str, Any]:
     """Return what is set anywhere, by field, as it was written; ``given`` counts most.
 
-    Raises ``ConfigurationError`` for a settings file that cannot be read.
+    With ``changes``: what will be, where no variable hides it. Raises ``ConfigurationError``: a file cannot be read.
     """
     values: dict[str, Any] = {}
-    for source in (*(values for _, values in reversed(_files())), _environment(), given):
+    changed = [change.name for change in changes]
+    environment = {name: value for name, value in _environment().items() if name not in changed}
+    for source in (*(values for _, values in reversed(_files(changes))), environment, given):
         for name, value in source.items():
             known = values.get(name)  # objects are joined, all else is replaced
             values[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
@@ -326,13 +328,15 @@ def _place_of(name: str, given: dict[str, Any], inside: Sequence[str | int]) -> 
     return place_in(path, [*key.split("."), *inside])
 
 
-def _files() -> list[tuple[Path, dict[str, Any]]]:
+def _files(changes: Sequence[Change] = ()) -> list[tuple[Path, dict[str, Any]]]:
     """Return the settings files, the one that counts more first, each with the values that it may set, by field."""
     here = project_of(Path.cwd())
     project, users = project_file(here), global_file()
     own = _fields(read_settings(users))
     theirs = _allowed(here, read_settings(project))
     theirs = theirs if stands_by(here) else narrowed(theirs, own)
+    for change in changes:
+        own, theirs = change.made_in(users, own), change.made_in(project, theirs)
     return [(project, with_users_own(theirs, own)), (users, own)]
 
 
@@ -353,7 +357,7 @@ def _allowed(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     grants = grants_of(project) if wanted else None
     ignored = [name for name, rights in wanted.items() if grants and grants.lacking(rights)]
     if grants and ignored:
-        because = f" ({grants.problem})" if grants.problem else ""
+        because = grants.because(right for name in ignored for right in grants.lacking(wanted[name]))
         tell(project, f"ignored settings {', '.join(map(key_of, ignored))}{because}")
     wrong = [name for name in sorted(said.keys() & HARMLESS) if not _is_valid(name, said[name])]
     if wrong and not stands_by(project):

@@ -43,9 +43,14 @@ class Grants:
         """Return those of ``wanted`` that it does not have."""
         return [] if self.is_all else _not_in(self.granted, wanted)
 
+    def because(self, held: Iterable[Right]) -> str:
+        """Say in parentheses why it does not have the rights in ``held``, where more than its user's word lacks."""
+        problems = list(filter(None, [self.problem, *(right.problem for right in held)]))
+        return f" ({'; '.join(problems)})" if problems else ""
+
     def unasked(self, wanted: Iterable[Right]) -> list[Right]:
-        """Return those of ``wanted`` that nobody was asked for yet."""
-        return _not_in(self.refused, self.lacking(wanted))
+        """Return those of ``wanted`` that nobody was asked for yet, and can be."""
+        return [right for right in _not_in(self.refused, self.lacking(wanted)) if not right.problem]
 
 
 def grants_of(project: Path) -> Grants:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.shared.errors import ConfigurationError
+from ekiden.shared.faults import why_unreadable
 
 __all__ = [
     "Right",
     "content_of",
+    "fault_of",
     "file_right",
     "limit_right",
     "script_rights",
@@ -54,6 +56,8 @@ class Right:
     what: str
     without: frozenset[str] = frozenset()
     shown: str = field(default="", compare=False)
+    problem: str = field(default="", compare=False)
+    """Why nobody can grant it, and what to do; empty: its user can."""
 
     def covers(self, wanted: "Right") -> bool:
         """Tell whether who has this right has ``wanted``, too."""
@@ -95,11 +99,12 @@ def value_right(subject: str, value: Any, shown: str, field: str = "") -> Right:
     return Right(subject, f"{field} {digest}".lstrip(), shown=shown)
 
 
-def file_right(subject: str, name: str, content: bytes | None, shown: str) -> Right:
-    """Return the right to a file as it is: its text is code, or calls of tools. Of one without content, to nothing."""
-    never_granted = secrets.token_hex()
-    digest = never_granted if content is None else hashlib.sha256(content).hexdigest()
-    return Right(subject, f"{name} {digest}", shown=shown)
+def file_right(subject: str, name: str, path: Path, content: bytes | None, shown: str) -> Right:
+    """Return the right to a file as it is: its text is code, or calls. Nobody can grant one without content."""
+    if content is None:
+        fault = f"{path.name} {fault_of(path)}"
+        return Right(subject, f"{name} {secrets.token_hex()}", shown=f"{shown}: {fault}", problem=fault)
+    return Right(subject, f"{name} {hashlib.sha256(content).hexdigest()}", shown=shown)
 
 
 def content_of(path: Path) -> bytes | None:
@@ -111,6 +116,18 @@ def content_of(path: Path) -> bytes | None:
     except OSError:
         return None
     return None if data is None or len(data) > _LARGEST else data
+
+
+def fault_of(path: Path) -> str:
+    """Return why ``content_of`` has nothing of a file, and what to do."""
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            return f"is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}: remove it"
+        with path.open("rb"):
+            return f"is larger than {_LARGEST:,} bytes: shorten it"
+    except OSError as error:
+        return f"cannot be read ({why_unreadable(error)}): make it readable, or remove it"
 
 
 def setting_rights(project: Path, key: str, value: Any) -> list[Right]:
@@ -127,7 +144,8 @@ def script_rights(project: Path, folder: str) -> dict[Path, Right]:
     paths = _scripts_in(project / folder)
     names = {path: f"script {path.name}" for path in paths}
     return {
-        path: file_right("setting ekiden.scripts_dir", name, content_of(path), name) for path, name in names.items()
+        path: file_right("setting ekiden.scripts_dir", name, path, content_of(path), name)
+        for path, name in names.items()
     }
 
 

@@ -15,6 +15,7 @@ from ekiden.shared.plugins import Plugin, Source, named_if_slow
 from ekiden.shared.project_tools import ToolFile
 from ekiden.shared.redaction import redact
 from ekiden.shared.terminal_text import one_line, visible
+from ekiden.shared.trust.rights import fault_of
 from ekiden.workers.tools.base import Tool
 
 __all__ = ["project_tools"]
@@ -63,7 +64,7 @@ def _plugin(file: ToolFile, tool: Tool, line: int | None) -> Plugin[Tool]:
 
 def _parsed(file: ToolFile) -> ast.Module:
     if file.content is None:
-        raise _Broken(file, None, "cannot be read, or is too large")
+        raise _Broken(file, None, fault_of(file.path))
     try:
         return ast.parse(file.content, str(file.path))
     except SyntaxError as error:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.shared.errors import ConfigurationError, InvalidRequest
 from ekiden.shared.faults import fault_in
 from ekiden.shared.redaction import MASK, Redactor, redact, redact_all
-from ekiden.shared.settings.files import change_setting, global_file, project_file, read_settings, value_at
+from ekiden.shared.settings.files import Change, change_setting, global_file, project_file, read_settings, value_at
 from ekiden.shared.settings.model import (
     Settings,
     key_of,
@@ -75,8 +75,8 @@ def set_(
     name = _field(key)
     path = _file(globally)
     text = _read(name) if value == "-" else value
-    parsed = _checked(name, text)
-    _require_usable(name, parsed, globally)
+    parsed = _checked(name, text, path)
+    _require_usable(name, parsed, path)
     change_setting(path, key_of(name), parsed)
     if not globally:
         grant_setting(key_of(name))
@@ -90,6 +90,7 @@ def unset(key: Key, globally: Global = False) -> None:
     path = _file(globally)
     if value_at(read_settings(path), key_of(name)) is None:
         raise InvalidRequest(f"{key_of(name)!r} is not set in {path}")
+    _require_removable(name, path)
     change_setting(path, key_of(name), None)
     Output().line(f"{key_of(name)} removed ({path})")
 
@@ -182,39 +183,76 @@ def _field(key: str) -> str:
     raise InvalidRequest(f"there is no setting {key!r}: {hint}")
 
 
-def _checked(name: str, value: str) -> Any:
+def _changes(name: str, value: Any, path: Path) -> Iterator[list[Change]]:
+    """Yield what is to be judged before a file says ``value``: with what the other file says of it, and without.
+
+    The user's holds in other projects as well; of a project's, an object may need what it is joined with.
+    """
+    change = Change(path, name, value)
+    yield [change]
+    if path == global_file():
+        yield [change, Change(project_file(), name, None)]
+    elif value is not None and not isinstance(value, dict):
+        yield [change, Change(global_file(), name, None)]
+
+
+def _checked(name: str, value: str, path: Path) -> Any:
     """Return ``value`` as JSON would hold it. Raises ``InvalidRequest`` naming what is allowed."""
     try:
         parsed = read_json(value)
     except ValueError:
         parsed = value
-    try:
-        Settings(**values_in_force({name: parsed}))
-    except ValidationError as error:  # of this setting, or of others that are wrong already
-        for problem in error.errors(include_url=False):
-            if problem["loc"][0] == name:
-                inside = "".join(f"{part}: " for part in problem["loc"][1:] if isinstance(part, str))
-                said = inside + fault_in(problem)
-                raise InvalidRequest(f"that is no value of {key_of(name)!r}: {said}") from None
+    for changes in _changes(name, parsed, path):
+        try:
+            Settings(**values_in_force({}, changes))
+        except ValidationError as error:  # of this setting, or of others that are wrong already
+            _refuse(name, error)
     return parsed
 
 
-def _require_usable(name: str, value: Any, globally: bool) -> None:
+def _refuse(name: str, error: ValidationError) -> None:
+    for problem in error.errors(include_url=False):
+        if problem["loc"][0] == name:
+            inside = "".join(f"{part}: " for part in problem["loc"][1:] if isinstance(part, str))
+            raise InvalidRequest(f"that is no value of {key_of(name)!r}: {inside}{fault_in(problem)}") from None
+
+
+def _is_usable() -> bool:
+    try:
+        load_settings()
+    except ConfigurationError:
+        return False  # there is something else to mend first, perhaps by the very change
+    return True
+
+
+def _require_removable(name: str, path: Path) -> None:
+    """Refuse to take away a value without which the others would not be read any more."""
+    try:
+        for changes in _changes(name, None, path) if _is_usable() else ():
+            load_settings(changes)
+    except ConfigurationError as error:
+        raise InvalidRequest(f"{key_of(name)!r} cannot be removed: without it, {error}") from None
+
+
+def _require_usable(name: str, value: Any, path: Path) -> None:
     """Refuse a value of which nothing could be made, the other settings being what they are."""
+    for changes in _changes(name, value, path) if _is_usable() else ():
+        settings = load_settings(changes)
+        if path == global_file() and name in ABSOLUTE:
+            require_absolute(name, getattr(settings, name))
+        _require_used(name, settings)
+
+
+def _require_used(name: str, settings: Settings) -> None:
+    """Refuse settings with a value of ``name`` that nobody could use."""
     from ekiden.dispatcher.routing.overrides import no_strategy
     from ekiden.dispatcher.routing_bootstrap import strategies_of  # what reading a setting does without
-    from ekiden.shared.llm.models import unserved_model
+    from ekiden.shared.llm.models import learn_providers, unserved_model
     from ekiden.shared.model_limits import unknown_in
     from ekiden.shared.plugins import why_nowhere
     from ekiden.shared.request_rails import request_rails_of
 
-    try:
-        load_settings()
-    except ConfigurationError:
-        return  # there is something else to mend first, perhaps by this very change
-    settings = load_settings(**{name: value})
-    if globally and name in ABSOLUTE:
-        require_absolute(name, getattr(settings, name))
+    learn_providers(settings)
     Redactor(settings.redact, secrets=settings.secrets)  # which reads patterns and signing keys
     if name in _MODELS and (problem := unserved_model(settings)) is not None:
         raise InvalidRequest(f"that cannot be used as {key_of(name)!r}: {problem}")

@@ -45,7 +45,7 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     take_over(project)
     trust_status = project_trust_of(project)
     if yes:
-        remember(project, granted=trust_status.wanted, vouched=True)
+        remember(project, granted=trust_status.grantable, vouched=True)
         trust_status = project_trust_of(project)
     if as_json:
         say(json.dumps(_as_json(trust_status), ensure_ascii=False))
@@ -54,13 +54,14 @@ def _grant(project: Path, *, yes: bool, as_json: bool) -> None:
     _show(trust_status, out)
     _tell_of_tools(project)
     _show_approved(project, out)
-    if trust_status.lacking:
-        is_agreed = _is_agreed(len(trust_status.lacking))
-        if is_agreed:
-            remember(project, granted=trust_status.lacking, vouched=True)
+    if asked := [right for right in trust_status.lacking if not right.problem]:
+        if _is_agreed(len(asked)):
+            remember(project, granted=asked, vouched=True)
         else:
-            remember(project, refused=trust_status.lacking, vouched=False)
+            remember(project, refused=asked, vouched=False)
         trust_status = project_trust_of(project)
+    if problems := list(filter(None, (right.problem for right in trust_status.lacking))):
+        raise InvalidRequest(f"this cannot be granted: {'; '.join(problems)}")
     if trust_status.lacking:
         out.line("It is not trusted" if not trust_status.grants.granted else "It is not trusted with what is new")
     elif trust_status.wanted:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from typer.testing import CliRunner, Result
 
 from ekiden.dispatcher.cli.commands.config import app
 from ekiden.shared.errors import ConfigurationError, EkidenError, InvalidRequest
-from ekiden.shared.settings.files import project_file, read_settings
+from ekiden.shared.llm.models import learn_providers
+from ekiden.shared.settings.files import global_file, project_file, read_settings
+from ekiden.shared.settings.model import Settings
 
 KEY = "k1:" + "planted-" * 5
 
@@ -156,3 +159,63 @@ def test_a_signing_key_is_read_from_standard_input_and_not_repeated() -> None:
     assert config("get", "signing_key", "--show-secrets").stdout == f"{KEY}\n"
     with pytest.raises(InvalidRequest, match="no value"):
         config("set", "model", "-", typed="\n")
+
+
+OWN = '{"local": {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "models": ["qwen3"]}}'
+
+
+@pytest.fixture
+def own_providers() -> Iterator[None]:
+    """Providers that a test sets are learned by its process: no other test has them."""
+    yield
+    learn_providers(Settings())
+
+
+@pytest.mark.usefixtures("own_providers")
+@pytest.mark.parametrize("where", [[], ["--global"]])
+def test_limits_are_set_of_models_of_ones_own_providers(where: list[str]) -> None:
+    config("set", *where, "providers", OWN)
+    config("set", *where, "limits.models", '{"local/qwen3": {"concurrent": 1, "rpm": 5}}')
+    assert json.loads(config("get", "limits.models", "--json").stdout)["value"]
+
+
+BUDGET = '{"max_tokens": 100, "per": "month"}'
+PER_ALONE = '{"per": "week"}'
+
+
+def test_a_value_is_judged_as_it_will_stand_and_not_joined_with_what_it_replaces() -> None:
+    config("set", "limits.users", BUDGET)
+    with pytest.raises(InvalidRequest, match="it bounds nothing by itself"):
+        config("set", "limits.users", PER_ALONE)
+    assert json.loads(config("get", "limits.users").stdout) == json.loads(BUDGET)
+
+
+def test_a_projects_object_is_judged_with_the_users_that_it_is_joined_with() -> None:
+    config("set", "--global", "limits.users", BUDGET)
+    config("set", "limits.users", PER_ALONE)
+    assert json.loads(config("get", "limits.users").stdout) == {"max_tokens": 100, "per": "week"}
+    with pytest.raises(InvalidRequest, match=r"without it, setting 'limits.users'.*it bounds nothing"):
+        config("unset", "--global", "limits.users")
+
+
+def test_a_users_object_is_judged_without_the_projects_for_the_other_projects() -> None:
+    config("set", "limits.users", BUDGET)
+    with pytest.raises(InvalidRequest, match="it bounds nothing by itself"):
+        config("set", "--global", "limits.users", PER_ALONE)
+
+
+def test_what_others_need_is_not_removed() -> None:
+    config("set", "max_attempts", "10")
+    config("set", "quarantine_from", "8")
+    with pytest.raises(InvalidRequest, match=r"'ekiden\.max_attempts' cannot be removed: without it, .*more than"):
+        config("unset", "max_attempts")
+    config("unset", "quarantine_from")
+    config("unset", "max_attempts")
+
+
+def test_a_wrong_value_can_be_removed_and_replaced_whatever_else_is_wrong() -> None:
+    global_file().parent.mkdir(parents=True)
+    global_file().write_text('{"limits": {"users": {"per": "week"}}, "ekiden": {"lease_s": -1}}')
+    config("set", "--global", "limits.users", BUDGET)
+    config("unset", "--global", "lease_s")
+    assert json.loads(config("get", "limits.users").stdout) == json.loads(BUDGET)

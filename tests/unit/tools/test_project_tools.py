@@ -140,7 +140,9 @@ def test_a_broken_file_is_told_with_its_line_and_hides_no_other(project: Path, t
 def test_a_file_that_cannot_be_read_is_told_and_is_never_trusted(project: Path) -> None:
     (project / FOLDER / "gone.py").symlink_to(project / "nowhere")
     (project / FOLDER / "folder.py").mkdir()
-    assert "gone.py: cannot be read, or is too large" in loaded(project)[1]
+    problems = loaded(project)[1]
+    assert "gone.py: cannot be read (No such file or directory): make it readable, or remove it" in problems
+    assert "folder.py: is a folder: remove it" in problems
     trust(project)
     assert allowed_tool_files(project) == []
 

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ekiden.shared.errors import EkidenError, InvalidRequest, StoreUnavailable
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.once import Once
 from ekiden.shared.project_folders import state_folder
+from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.project_trust import project_trust_of
 from ekiden.shared.settings.files import change_setting, project_file
 from ekiden.shared.settings.model import load_settings
@@ -299,3 +301,45 @@ def test_a_tool_that_no_worker_will_load_for_its_name_is_told_before_and_after_i
     for words in (("trust", "--yes"), ("trust",), ("agents", "validate", "cutter")):
         said = " ".join(ekiden(*words).output.split())
         assert "tools: .ekiden/tools/zh.py has no usable name ('切分'): a plain str makes one" in said, words
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def a_pipe(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "said"),
+    [
+        (a_folder, ".ekiden/tools/d.py", "d.py is a folder: remove it"),
+        (a_pipe, ".ekiden/scripts/f.yaml", "f.yaml is no regular file: remove it"),
+    ],
+)
+def test_what_nobody_can_grant_is_told_with_its_remedy_and_the_rest_is_granted(
+    make: Callable[[Path], None], name: str, said: str, project: Path
+) -> None:
+    write(project, "keen", tools=["bash"])
+    change_setting(project_file(), "ekiden.scripts_dir", ".ekiden/scripts")
+    make(project / name)
+    result = ekiden("trust", "--yes")
+    assert isinstance(result.exception, InvalidRequest)
+    assert str(result.exception) == f"this cannot be granted: {said}"
+    status = project_trust_of(project)
+    assert [right.problem for right in status.lacking] == [said]
+    assert not status.unasked  # nobody is asked again and again
+    (project / name).rmdir() if (project / name).is_dir() else (project / name).unlink()
+    assert fine("trust", "--yes").endswith("It is trusted: all of this is granted\n")
+
+
+@pytest.mark.parametrize("make", [a_folder, a_pipe])
+def test_why_a_tool_file_is_ignored_is_told_where_it_is_none(
+    make: Callable[[Path], None], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(project / ".ekiden/tools/d.py")
+    settle_trust(False)
+    assert "ignored tool file d.py (d.py is " in capsys.readouterr().err
+    assert not allowed_tool_files(project)

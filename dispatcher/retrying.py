@@ -1,10 +1,11 @@
 """The part of the client that lets jobs go on which failed, and takes what people say of calls that nobody knows of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ekiden.dispatcher.call_nodes import named_call, node_of
 from ekiden.dispatcher.identity import person_at
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.handoff import first_context
@@ -49,6 +50,10 @@ class Retrying(ABC):
 
         return await unknown_calls(job, journal) if (await self.job(job)).status in ("failed", "dead") else []
 
+    async def nodes_of(self, calls: "Iterable[UnknownCall]") -> dict[str, str]:
+        """Return by the ids of ``unknown_calls`` the nodes of graphs that made them; empty: an agent did."""
+        return {one.id: node_of(one.call.id, [entry.record for entry in await self.entries(one.job)]) for one in calls}
+
     async def retry(
         self,
         job: str,
@@ -62,8 +67,8 @@ class Retrying(ABC):
         Args:
             job: The job.
             deadline_s: When it ends as failed, if it has not ended by then.
-            done: Of ``unknown_calls``, by their ids, what those gave that were done, for the model; an empty text says
-                that nobody knows that. They do not run again.
+            done: Of ``unknown_calls``, by their ids or nodes, what those gave that were done, for the model; an empty
+                text says that nobody knows that. They do not run again.
             undone: Those that were not done: they run again.
 
         Raises ``InvalidRequest`` for any other job, or call; ``UnknownJob``, ``NotConfirmed``.
@@ -88,9 +93,10 @@ class Retrying(ABC):
         if view.status not in ("failed", "dead"):
             raise InvalidRequest(f"job {view.id!r} is {view.status}: only a job that failed or died can be retried")
         unknown = await self.unknown_calls(view.id)
+        nodes = await self.nodes_of(unknown)
         said: dict[str, SettledCall] = {}
         for name in (*done, *undone):
-            if (one := _named(name, unknown)).id in said:
+            if (one := _named(name, unknown, nodes)).id in said:
                 raise InvalidRequest(f"call {name!r} is named twice: it was done, or it was not")
             if len(text := done.get(name, "")) > LONGEST_RESULT:
                 raise InvalidRequest(f"what call {name!r} gave has more than {LONGEST_RESULT:,} characters")
@@ -99,13 +105,14 @@ class Retrying(ABC):
         return tuple(said.values())
 
 
-def _named(name: str, unknown: "Sequence[UnknownCall]") -> "UnknownCall":
-    found = [one for one in unknown if name == one.id] or [one for one in unknown if name == one.call.id]
+def _named(name: str, unknown: "Sequence[UnknownCall]", nodes: Mapping[str, str]) -> "UnknownCall":
+    found = [one for one in unknown if name == one.id]
+    found = found or [one for one in unknown if name in (one.call.id, nodes[one.id])]
     if len(found) == 1:
         return found[0]
     if found:
         raise InvalidRequest(f"{name!r} is more than one call: name {' or '.join(one.id for one in found)}")
-    those = ", ".join(f"{one.id} ({one.call.name})" for one in unknown)
+    those = ", ".join(f"{one.id} ({named_call(one.call.name, nodes[one.id])})" for one in unknown)
     known = f"those of this job are {those}" if unknown else "this job has none"
     raise InvalidRequest(f"{name!r} is no call of which nobody knows whether it was done: {known}")
 

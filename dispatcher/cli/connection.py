@@ -10,7 +10,13 @@ from ekiden.shared.errors import StoreUnavailable, UnknownJob
 from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.terminal_text import note
 
-__all__ = ["configured", "connected", "job_named", "server_address"]
+__all__ = ["configured", "connected", "job_named", "server_address", "tell_if_unserved"]
+
+_GOES_ON = {
+    "embedded": "no worker runs here: `ekiden run --unfinished resume`, or `ekiden up`, goes on with the job",
+    "server": "no worker runs: `ekiden worker` goes on with the job",
+}
+"""What is said where nobody goes on with a job yet: on an embedded server, and on one elsewhere."""
 
 
 def configured(redis: str | None, data_dir: Path | None) -> tuple[str | None, Path]:
@@ -43,6 +49,12 @@ async def job_named(client: Client, prefix: str | None) -> str:
         raise UnknownJob("there is no job yet: `ekiden run` and `ekiden submit` begin one")
     note(f"ekiden: job {newest[0].id}, the newest")
     return newest[0].id
+
+
+async def tell_if_unserved(client: Client, redis: str | None, data_dir: Path | None) -> None:
+    """Say, to whoever has set a job going and does not follow it, that no worker runs, and what begins one."""
+    if not any(pool.kind == "worker" for pool in await client.pools()):
+        note(_GOES_ON["embedded" if configured(redis, data_dir)[0] is None else "server"])
 
 
 @contextmanager

@@ -55,6 +55,16 @@ class Actors:
         """Return who acts in a leg."""
         return self._of_leg.get(leg, Actor("agent"))
 
+    def call(self, leg: int, call_id: str, job: str = "") -> str:
+        """Return what people call a call: that of a node by the node, any other by its id.
+
+        ``job``: whose it is, below this one; empty: its own.
+        """
+        actor = self.below.get(job, Actor(job)) if job else self.of(leg)
+        if actor.node and not actor.agent:
+            return actor.node
+        return f"{job}:{call_id}" if job else call_id
+
     def named(self, agent: str) -> str:
         """Return what an agent is called that had control, with the node of the last time."""
         return next((str(self._of_leg[leg]) for leg in reversed(self._of_leg) if self._names[leg] == agent), agent)

@@ -58,6 +58,7 @@ class Step:
         child: The job that was delegated.
         actor: Who does that.
         is_known: The agent has such a tool: its name is not the model's words.
+        told: By whom, of a tool that did not run because a person has said what it gave.
     """
 
     kind: StepKind
@@ -75,6 +76,7 @@ class Step:
     child: str = ""
     actor: Actor | None = None
     is_known: bool = False
+    told: str = ""
 
     @property
     def whom(self) -> str:

@@ -45,6 +45,7 @@ from ekiden.shared.records import (
     Unrouted,
 )
 from ekiden.shared.todos import todos_of
+from ekiden.shared.told_calls import ToldCalls
 
 __all__ = ["decision_text", "job_tree_story", "story_of"]
 
@@ -110,6 +111,7 @@ class _StoryReader:
         """Children whose results are still to come, likewise: they outlive the attempts of their parent's leg."""
         self._asked: dict[str, Step] = {}
         """What people were asked and have not answered, by approval."""
+        self._told = ToldCalls()
         self._wait: Step | None = None
         """The pause that children or people end, while it lasts."""
         self._heard: list[Message] = []
@@ -120,6 +122,7 @@ class _StoryReader:
     def tell(self, entry: Entry) -> None:
         """Take the next entry."""
         self._story.calls.note(entry.record)
+        self._told.note(entry.record)
         self._actors.note(entry.record)
         match entry.record:
             case JobRequested() as request:
@@ -297,6 +300,7 @@ class _StoryReader:
             call = self._calls.get((record.leg, result.call_id))
             step = self._add(self._moment("tool", result.name, entry, call=call))
         step.seq, step.record, step.is_error = entry.seq, record, result.is_error
+        step.told = self._told.of(record)
         step.end_ms = min(entry.at_ms, step.start_ms + record.duration_ms)
         step.detail = result.content if result.is_error else record.untrusted and f"untrusted: {record.untrusted}"
 

@@ -40,7 +40,7 @@ def trace_lines(name: str, attributes: Mapping[str, Any], seconds: float, *, arr
 
 _FACTS: dict[str, dict[str, str]] = {
     "llm": {"Model": semconv.REQUEST_MODEL},
-    "tool": {"Tool": semconv.TOOL, "Input": semconv.ARGUMENTS, "Output": semconv.RESULT},
+    "tool": {"Tool": semconv.TOOL, "Input": semconv.ARGUMENTS, "Output": semconv.RESULT, "Outcome": semconv.OUTCOME},
     "handoff": {"Result": semconv.RESULT, "Refused": semconv.CODE},
     "route": {"By": semconv.ROUTE_STAGE, "Confidence": semconv.ROUTE_CONFIDENCE},
     "agent": {"Outcome": semconv.OUTCOME},

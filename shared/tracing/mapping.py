@@ -40,6 +40,7 @@ from ekiden.shared.records import (
     ToolStarted,
     Unrouted,
 )
+from ekiden.shared.told_calls import ToldCalls
 from ekiden.shared.tracing import semconv
 from ekiden.shared.tracing.attempts import Attempt, Ready, used_up
 from ekiden.shared.tracing.content import Content, Words
@@ -77,6 +78,7 @@ class JobSpans:
         self._attempt: Attempt | None = None
         self._last_attempt: Span | None = None
         self._delegated: dict[str, tuple[Span, Delegated]] = {}
+        self._told = ToldCalls()
         self._tools: dict[str, str] = {}
         """The names of calls that were started, also by workers that were lost."""
 
@@ -140,6 +142,7 @@ class JobSpans:
 
     def _passed(self, entry: Entry) -> None:
         self._words.note(entry.record)
+        self._told.note(entry.record)
         self._last_ms = max(self._last_ms, entry.at_ms)
 
     def unfinished(self, now_ms: int) -> list[Span]:
@@ -293,6 +296,8 @@ class JobSpans:
             span.name, span.attributes[semconv.TOOL] = f"execute_tool {result.name}", result.name
         if result.is_error:
             span.fail("tool_error")
+        if self._told.of(record):
+            span.attributes[semconv.OUTCOME] = "told_not_run"
         span.attributes |= self._words.of(record, delegated)
         return span.ended(ns(entry.at_ms))
 

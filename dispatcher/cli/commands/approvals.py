@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.cli.connection import configured, connected
+from ekiden.dispatcher.cli.connection import connected, tell_if_unserved
 from ekiden.dispatcher.cli.given_text import given_text, piped_text
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Redis
 from ekiden.dispatcher.cli.running.approval_ids import approval_of
@@ -34,12 +34,6 @@ app = typer.Typer(help="See what waits for people, and answer it.", no_args_is_h
 _LOOK_S = 1.0
 _MOST_BYTES = 1_000_000
 """Of arguments that are put in the place of a model's."""
-
-_GOES_ON = {
-    "embedded": "no worker runs here: `ekiden run --unfinished resume`, or `ekiden up`, goes on with the job",
-    "server": "no worker runs: `ekiden worker` goes on with the job",
-}
-"""What is said of answers that nobody acts on yet: on an embedded server, and on one elsewhere."""
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The approval's id; or its job's, where only one waits.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids; or their jobs', where only one waits in each.")]
@@ -207,8 +201,8 @@ def _answer_all(
     async def work() -> int:
         async with connected(redis, data_dir) as client:
             codes = [await _answer_one(client, one, answer, as_json=as_json) for one in dict.fromkeys(ids)]
-            if 0 in codes and not any(pool.kind == "worker" for pool in await client.pools()):
-                note(_GOES_ON["embedded" if configured(redis, data_dir)[0] is None else "server"])
+            if 0 in codes:
+                await tell_if_unserved(client, redis, data_dir)
         return next(filter(None, codes), 0)
 
     raise typer.Exit(_run(work()))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ekiden.dispatcher.cli.agents.catalog_files import catalog_in
-from ekiden.dispatcher.cli.connection import configured, connected, job_named
+from ekiden.dispatcher.cli.connection import configured, connected, job_named, tell_if_unserved
 from ekiden.dispatcher.cli.options import Approve, AsJson, DataDir, Deadline, NonInteractive, Redis, Trust
 from ekiden.dispatcher.cli.running.fork_request import ForkRequest, told
 from ekiden.dispatcher.cli.running.preapproval import Preapproval
@@ -153,6 +153,7 @@ async def _begin(asked: ForkRequest, redis: str | None, data: Path, *, as_json: 
             if as_json:
                 say(json.dumps({"job": error.job, "confirmed": False, "request_id": error.request_id}))
             raise
+        await tell_if_unserved(client, redis, data)
     say(json.dumps(_fields(forked)) if as_json else told(forked))
 
 

@@ -3,12 +3,13 @@
 import asyncio  # 30 ms that `ekiden --help` does without
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.connection import configured, connected, job_named
+from ekiden.dispatcher.call_nodes import named_call
+from ekiden.dispatcher.cli.connection import configured, connected, job_named, tell_if_unserved
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Redis
 from ekiden.dispatcher.cli.running.request import deadline_of
 from ekiden.dispatcher.cli.running.watch import DisplayOptions, watch_to_end
@@ -49,10 +50,12 @@ def retry(
             job_id = await job_named(client, job)
             ended = len(await client.entries(job_id))
             unknown = await client.unknown_calls(job_id)
+            nodes = await client.nodes_of(unknown)
             await _confirmed(client, job_id, deadline_of(deadline), done, undone, as_json=as_json)
-            _tell_unsaid([one for one in unknown if not {one.id, one.call.id} & {*done, *undone}])
+            _tell_unsaid([one for one in unknown if not {one.id, one.call.id, nodes[one.id]} & {*done, *undone}], nodes)
             if follow:
                 return await watch_to_end(display.follower(client, job_id, after=ended), display)
+            await tell_if_unserved(client, redis, data_dir)
         say(json.dumps({"job": job_id}) if as_json else f"job {job_id} goes on")
         return 0
 
@@ -86,6 +89,7 @@ async def _confirmed(
         raise
 
 
-def _tell_unsaid(unknown: Sequence[UnknownCall]) -> None:
+def _tell_unsaid(unknown: Sequence[UnknownCall], nodes: Mapping[str, str]) -> None:
     for one in unknown:
-        note(f"ekiden: nobody knows whether {one.call.name} was done ({one.id}), and nobody has said it (--call)")
+        name = named_call(one.call.name, nodes[one.id])
+        note(f"ekiden: nobody knows whether {name} was done ({one.id}), and nobody has said it (--call)")

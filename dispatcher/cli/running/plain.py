@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from ekiden.dispatcher.cli.connection import connected
+from ekiden.dispatcher.cli.connection import connected, tell_if_unserved
 from ekiden.dispatcher.cli.running.submission import CliRequest
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.journal.follower import waits_behind
@@ -27,6 +27,7 @@ async def submit_and_print(
         job = await submit_plainly(client, asked, as_json=as_json)
         if (text := await waits_behind(client, job)) is not None:
             note(text)
+        await tell_if_unserved(client, redis, data_dir)
     print_data({"job": job} if as_json else job)
     return 0
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from ekiden.dispatcher.cli.views.approvals import how_to_answer
+from ekiden.dispatcher.journal.actors import Actors
 from ekiden.dispatcher.journal.story_reader import decision_text
 from ekiden.dispatcher.playable import PLAYED
 from ekiden.shared.approvals import ANSWER_ID
@@ -72,7 +73,6 @@ Told = (
     | ApprovalAsked
     | Decided
     | Forked
-    | Retried
 )
 """The records that ``Notices.of`` has a line for."""
 TOLD: tuple[type[Told], ...] = get_args(Told)
@@ -191,8 +191,8 @@ class Notices:
             case Noticed(text=text) | Hooked(text=text) | Recalled(text=text):
                 is_block = isinstance(record, Hooked) and record.block
                 return Notice("stop" if is_block else "note", text, "yellow")
-            case FellBack() | Forked() | Retried():
-                return Notice("note", self._going_on(record, agent), "yellow")
+            case FellBack() | Forked():
+                return Notice("note", self._going_on(record), "yellow")
             case ApprovalAsked() | Decided():
                 return self._approval(record, agent)
 
@@ -226,12 +226,17 @@ class Notices:
         text = f"{agent}'s conversation is not compressed ({self.cut(record.why)}): {what}, {tokens}"
         return Notice("note", text, "yellow")
 
-    def _going_on(self, record: FellBack | Forked | Retried, agent: str) -> str:
+    @staticmethod
+    def retried(record: Retried, actors: Actors) -> Notice:
+        """Say that the job goes on, and what somebody says of calls that nobody knew of."""
+        names = [(actors.call(record.leg, one.call_id, one.job), one.is_done) for one in record.settled]
+        said = ", ".join(f"{name} was {'' if is_done else 'not '}done" for name, is_done in names)
+        text = f"{actors.of(record.leg)} goes on: the job is retried"
+        return Notice("note", f"{text}; {record.by or 'somebody'} says: {said}" if said else text, "yellow")
+
+    def _going_on(self, record: FellBack | Forked) -> str:
         if isinstance(record, Forked):
             return forked_text(record)
-        if isinstance(record, Retried):
-            said = ", ".join(f"{one.call_id} was {'' if one.is_done else 'not '}done" for one in record.settled)
-            return f"{agent} goes on: the job is retried" + (f"; {record.by or 'somebody'} says: {said}" * bool(said))
         return f"{record.model} {_WHY_NOT[record.why]}, {record.to} is asked: {self.cut(record.text)}"
 
     @staticmethod

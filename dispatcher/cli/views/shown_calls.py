@@ -3,7 +3,8 @@
 from ekiden.dispatcher.cli.terminal.output import Output
 from ekiden.dispatcher.cli.views.call_text import call_text
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.records import Hooked, ModelReplied, Record
+from ekiden.shared.records import Hooked, ModelReplied, Record, ToolFinished
+from ekiden.shared.told_calls import ToldCalls
 
 __all__ = ["ShownCalls"]
 
@@ -19,15 +20,26 @@ class ShownCalls:
         self._out = output
         self._is_whole = is_whole
         self._calls: dict[tuple[int, str], ToolCall] = {}
+        self._told = ToldCalls()
 
     def note(self, record: Record) -> None:
         """Keep the calls of a reply, and of one that hooks have changed what runs in its place."""
+        self._told.note(record)
         if isinstance(record, ModelReplied):
             self._calls.update({(record.leg, call.id): call for call in record.message.calls})
         elif isinstance(record, Hooked) and "args" in record.changed:
             place = record.leg, record.call_id
             if (call := self._calls.get(place)) is not None:
                 self._calls[place] = call.model_copy(update={"args": record.value})
+
+    def result(self, record: ToolFinished) -> str:
+        """Return a call's line, with how long it took; or with who has told what it gave, and that it did not run."""
+        result = record.result
+        about = self.about(record.leg, result.call_id, result.name)
+        if told := self._told.of(record):
+            return f"{about}: {told}"
+        # One that was broken off, or never began, was not measured.
+        return about if result.is_error and not record.duration_ms else f"{about} ({record.duration_ms} ms)"
 
     def name(self, leg: int, call_id: str) -> str:
         """Return what a call that was noted calls."""

@@ -34,6 +34,7 @@ from ekiden.shared.records import (
     ModelReplied,
     Record,
     Refused,
+    Retried,
     Routed,
     StateChanged,
     ToolFinished,
@@ -101,6 +102,7 @@ class TerminalView:
             HandedOff: self._handed_off,
             LegSuspended: self._suspended,
             **dict.fromkeys(TOLD, self._tell),
+            Retried: lambda record, _: self._say(self._notices.retried(record, self._actors)),
             Ended: self._ended,
             Unrouted: self._unrouted,
         }
@@ -263,12 +265,9 @@ class TerminalView:
         if (todos := todos_of(record)) is not None:
             self._plan(todos)
             return
-        about = self._calls.about(record.leg, result.call_id, result.name)
         self._tool_output.end(result.call_id)
         failure = f": {preview(result.content, 120, self._out.symbols['dots'])}" if result.is_error else ""
-        # One that was broken off, or never began, was not measured.
-        took = "" if result.is_error and not record.duration_ms else f" ({record.duration_ms} ms)"
-        self._line("tool", f"{about}{took}{failure}", "red" if result.is_error else "dim")
+        self._line("tool", f"{self._calls.result(record)}{failure}", "red" if result.is_error else "dim")
 
     def _plan(self, todos: Sequence[Todo]) -> None:
         self._line("note", f"Plan: {sum(one.status == 'completed' for one in todos)} of {len(todos)} done", "bold")

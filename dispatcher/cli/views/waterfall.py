@@ -187,7 +187,9 @@ class _Canvas:
 
     def _step(self, step: Step, now: int, indent: str) -> Line:
         end_ms = now if step.end_ms is None else step.end_ms
-        is_known = step.kind in ("model", "tool", "approval", "delegated", "suspended") and not step.is_lost
+        is_known = step.kind in ("model", "tool", "approval", "delegated", "suspended") and not (
+            step.is_lost or step.told
+        )
         took = end_ms - step.start_ms if is_known else None
         label = f"{indent}  {self._label_of(step)}"
         bars = [_Bar(step.start_ms, end_ms, self._glyph(step))]
@@ -200,7 +202,7 @@ class _Canvas:
             return glyphs.lost
         shown = {"model": glyphs.model, "tool": glyphs.tool, "delegated": glyphs.tool}
         shown |= {"suspended": glyphs.wait, "approval": glyphs.wait}
-        return shown.get(step.kind, glyphs.moment)
+        return glyphs.moment if step.told else shown.get(step.kind, glyphs.moment)
 
     def _label_of(self, step: Step) -> str:
         name, detail = redact(step.name), redact(step.detail)
@@ -281,4 +283,6 @@ def _state(step: Step) -> str:
         return ": worker lost"
     if step.end_ms is None:
         return ": executing"
+    if step.told:
+        return f": {redact(step.told)}"
     return f": error, {redact(step.detail)}" if step.is_error else ""

@@ -49,7 +49,7 @@ def test_job_show_names_the_calls_that_nobody_knows_of_and_how_to_say_it(valkey_
     assert f"pay: {remedy}" in " ".join(ekiden(valkey_url, "job", "show", job).split())
     shown = json.loads(ekiden(valkey_url, "job", "show", job, "--json"))["unknown_calls"]
     assert [one["id"] for one in shown] == [f"{job}:c1", f"{job}:c2"]
-    assert shown[0] == {"id": f"{job}:c1", "name": "pay", "remedy": remedy}
+    assert shown[0] == {"id": f"{job}:c1", "name": "pay", "node": "", "remedy": remedy}
 
 
 def test_each_may_be_said_in_one_command(valkey_url: str, job: str) -> None:
@@ -69,6 +69,11 @@ def test_what_nobody_has_said_is_named(valkey_url: str, job: str) -> None:
     shown = CliRunner().invoke(app, ["job", "retry", job, "--call", "c1=done", "--redis", valkey_url])
     assert f"nobody knows whether pay was done ({job}:c2)" in shown.stderr
     assert "c1" not in shown.stderr
+
+
+def test_who_lets_a_job_go_on_and_does_not_follow_it_is_told_that_no_worker_runs(valkey_url: str, job: str) -> None:
+    shown = CliRunner().invoke(app, ["job", "retry", job, "--call", "c1=done", "--redis", valkey_url])
+    assert "no worker runs: `ekiden worker` goes on with the job" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ import pytest
 from ekiden.shared.stores import scripts
 from tests.conftest import Backend, real_backend
 from tests.contract import test_approvals as approvals
+from tests.contract import test_budget_periods as periods
 from tests.contract import test_children as children
 from tests.contract import test_clock as clock
 from tests.contract import test_graph_steps as steps
 from tests.contract import test_job_store as contract
 from tests.contract import test_last_steps as last
+from tests.contract import test_model_limits as model_limits
 from tests.contract import test_publishing as publishing
 from tests.contract import test_rewind as rewound
 from tests.doubles.clocks import let_clock_be_set
@@ -156,8 +158,8 @@ MUTATIONS = [
     ),
     Mutation(
         "finish's count of what its leg's last steps have spent",
-        "spend(this, purse, tokens, micro_usd, turns, used_ms)\naccount(this, session, used)\nif purse",
-        "account(this, session, used)\nif purse",
+        "spend(this, purse, tokens, micro_usd, turns, used_ms)\naccount(this, purse, session, used)\nif purse",
+        "account(this, purse, session, used)\nif purse",
         partial(last.test_last_steps_that_are_written_count_once_also_when_the_write_is_repeated, write=last.finished),
     ),
     Mutation(
@@ -297,6 +299,20 @@ MUTATIONS = [
         "  if not job.waits then return end",
         "  if true then return end",
         whole_of(approvals.test_the_end_of_a_job_withdraws_what_it_asks, "user"),
+    ),
+    Mutation(
+        "fence of a reservation",
+        "fence_of(job[2], job[3]) == fence",
+        "true",
+        model_limits.test_a_dispatchers_slot_is_free_when_its_claim_is_over_however_long_the_jobs_next_legs_take,
+    ),
+    Mutation(
+        "look at an hour before it is counted",
+        "if purse.max_user_per_s then",
+        "if false then",
+        with_a_clock_that_is_set(
+            periods.test_what_a_job_records_counts_for_the_hour_though_nobody_has_looked_at_that_yet
+        ),
     ),
 ]
 

@@ -113,17 +113,23 @@ class ToolCalls(CallKind):
     async def _execute(self, call: ToolCall) -> None:
         began = time.monotonic()
         context = self._context(call, StateView(self._leg.state), self._answers.pop(call.id, None))
+        said: str | None = None
         try:
             given = await self._run(call, context)
         except ToolQuestion as question:
-            await self._pause(call, question)
-        else:
-            await self._take(call, given, context, began)
+            if self._leg.request.when_asked != "deny":
+                await self._pause(call, question)
+                return
+            given, said = error_result(call, f"{NOBODY_THERE} It asked: {question.text}"), question.text
+        await self._take(call, given, context, began, said)
 
-    async def _take(self, call: ToolCall, given: ToolResult, context: ToolContext, began: float) -> None:
-        """Record what a call gave, as hooks and guardrails let it pass."""
+    async def _take(
+        self, call: ToolCall, given: ToolResult, context: ToolContext, began: float, said: str | None = None
+    ) -> None:
+        """Record what a call gave, as hooks and guardrails let it pass; ``said``: its own words in that, if not all."""
         hooked = await self._hooks.after_tool(call, given)
-        guarded = await self._rails.result("tool_output", call, hooked.result)
+        said = said if hooked.result is given else None
+        guarded = await self._rails.result("tool_output", call, hooked.result, said=said)
         result = telling_changes(self._turn, call, guarded.result)
         if result.is_error:  # also where that says no more what the tool said
             result = result.model_copy(update={"is_unknown": given.is_unknown})
@@ -143,11 +149,7 @@ class ToolCalls(CallKind):
     async def _pause(self, call: ToolCall, question: ToolQuestion) -> None:
         """Let the call wait for an answer of a person; one may lead to the next question, but not for ever."""
         leg, asked = self._leg, sum(isinstance(one, ToolPaused) and one.call_id == call.id for one in self._leg.records)
-        if leg.request.when_asked == "deny":
-            asks = error_result(call, f"{NOBODY_THERE} It asked: {question.text}")
-            guarded = await self._rails.result("tool_output", call, asks, said=question.text)
-            await leg.record(*guarded.records, ToolFinished(leg=leg.number, result=guarded.result), is_progress=True)
-        elif asked >= MOST_QUESTIONS:
+        if asked >= MOST_QUESTIONS:
             await finish(leg, [error_result(call, f"{call.name!r} asks for ever: {asked} questions were answered")])
         else:
             await leg.record(ToolPaused(leg=leg.number, call_id=call.id, name=call.name, state=question.state))

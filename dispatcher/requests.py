@@ -122,8 +122,8 @@ def require_mapping(what: str, given: object, remedy: str) -> None:
 
 def require_list(what: str, given: object, remedy: str) -> None:
     """Raise ``InvalidRequest`` unless ``given`` is a list of texts; one text would be taken letter by letter."""
-    is_list = isinstance(given, Collection) and not isinstance(given, str)
-    if not is_list or not all(isinstance(one, str) for one in given):
+    names = given if isinstance(given, Collection) and not isinstance(given, str) else [None]
+    if not all(isinstance(one, str) for one in names):
         raise InvalidRequest(f"{what}={given!r} is no list of names: give {remedy}")
 
 

@@ -181,7 +181,7 @@ def test_what_a_person_says_that_a_call_gave_passes_the_guardrails_of_its_tool()
     assert SECRET not in results_of(on_server(scenario))["c1"]
 
 
-Retry = Callable[[Person, str], Awaitable[None]]
+Retry = Callable[[Any, str], Awaitable[None]]
 REFUSED: dict[str, tuple[Retry, str]] = {
     "an unknown id": (lambda person, job: person.retry(job, done={"c9": ""}), "'c9' is no call of which nobody knows"),
     "one that had not begun": (lambda person, job: person.retry(job, undone=["c2"]), "those of this job are {job}:c1"),
@@ -190,14 +190,14 @@ REFUSED: dict[str, tuple[Retry, str]] = {
     "no mapping": (
         lambda person, job: person.retry(job, done=["c1"]),
         "done=['c1'] is no mapping of names: give {{ID: TEXT}}",
-    ),  # type: ignore[arg-type]
-    "no text": (lambda person, job: person.retry(job, done={"c1": 5}), "done['c1'] is no text: give what the call"),  # type: ignore[dict-item]
+    ),
+    "no text": (lambda person, job: person.retry(job, done={"c1": 5}), "done['c1'] is no text: give what the call"),
     "a text for a list": (
         lambda person, job: person.retry(job, undone="c1"),
         "undone='c1' is no list of names: give [ID]",
     ),
-    "no list": (lambda person, job: person.retry(job, undone=5), "undone=5 is no list of names: give [ID]"),  # type: ignore[arg-type]
-    "no id": (lambda person, job: person.retry(job, undone=[5]), "undone=[5] is no list of names"),  # type: ignore[list-item]
+    "no list": (lambda person, job: person.retry(job, undone=5), "undone=5 is no list of names: give [ID]"),
+    "no id": (lambda person, job: person.retry(job, undone=[5]), "undone=[5] is no list of names"),
     "too much": (lambda person, job: person.retry(job, done={"c1": "x" * 100_001}), "more than 100,000 characters"),
 }
 

@@ -27,6 +27,7 @@ from ekiden.dispatcher.requests import (
     checked_folder,
     checked_inputs,
     checked_request,
+    checked_risks,
     checked_state,
 )
 from ekiden.dispatcher.retrying import Retrying
@@ -163,7 +164,7 @@ class Client(Operations, Approvals, Conversations, Forking, Learning, Rememberin
             deadline_s=deadline_s,
             state=checked_state(state or {}),
             inputs=None if inputs is None else checked_inputs(inputs, agent),
-            approve=tuple(approve),
+            approve=checked_risks(approve),
             when_asked=when_asked,
             asks=asks,
         )

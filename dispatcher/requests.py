@@ -2,7 +2,7 @@
 
 import json
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +24,11 @@ __all__ = [
     "checked_folder",
     "checked_inputs",
     "checked_request",
+    "checked_risks",
     "checked_state",
     "require_agent",
+    "require_list",
+    "require_mapping",
     "why_invalid",
 ]
 
@@ -104,14 +107,37 @@ def why_invalid(error: ValidationError) -> str:
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return session variables as they can be stored. Raises ``InvalidRequest``."""
+    require_mapping("state", state, "{NAME: VALUE}")
     for name, value in state.items():
         if (problem := problem_of(name, value)) is not None:
             raise InvalidRequest(problem)
     return dict(json.loads(storable(json.dumps(state, ensure_ascii=False))))
 
 
+def require_mapping(what: str, given: object, remedy: str) -> None:
+    """Raise ``InvalidRequest`` unless ``given``, which a caller calls ``what``, is a mapping of names."""
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidRequest(f"{what}={given!r} is no mapping of names: give {remedy}")
+
+
+def require_list(what: str, given: object, remedy: str) -> None:
+    """Raise ``InvalidRequest`` unless ``given`` is a list of texts; one text would be taken letter by letter."""
+    names = given if isinstance(given, Collection) and not isinstance(given, str) else [None]
+    if not all(isinstance(one, str) for one in names):
+        raise InvalidRequest(f"{what}={given!r} is no list of names: give {remedy}")
+
+
+def checked_risks(approve: Collection[Risk]) -> tuple[Risk, ...]:
+    """Return risks of which all calls are approved. Raises ``InvalidRequest``."""
+    require_list("approve", approve, "['low']")
+    if wrong := [one for one in approve if one not in RISKS]:
+        raise InvalidRequest(f"approve={wrong!r}: a risk is {', '.join(RISKS)}")
+    return tuple(approve)
+
+
 def checked_inputs(inputs: Mapping[str, Any], agent: str | None) -> dict[str, Any]:
     """Return what an agent is called with, as it can be stored. Raises ``InvalidRequest``."""
+    require_mapping("inputs", inputs, "{NAME: VALUE}")
     if agent is None:
         raise InvalidRequest("inputs are an agent's own: name the agent, too")
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.dispatcher.call_nodes import named_call, node_of
 from ekiden.dispatcher.identity import person_at
+from ekiden.dispatcher.requests import require_list, require_mapping
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.handoff import first_context
 from ekiden.shared.records import Entry, HandedOff, JobRequested, Record, Retried, SettledCall
@@ -59,7 +60,7 @@ class Retrying(ABC):
         job: str,
         deadline_s: float = JOB_DEADLINE_S,
         *,
-        done: Mapping[str, str] = MappingProxyType({}),
+        done: Mapping[str, str | None] = MappingProxyType({}),
         undone: Collection[str] = (),
     ) -> None:
         """Let a job that failed or died go on behind its last record.
@@ -67,12 +68,13 @@ class Retrying(ABC):
         Args:
             job: The job.
             deadline_s: When it ends as failed, if it has not ended by then.
-            done: Of ``unknown_calls``, by their ids or nodes, what those gave that were done, for the model; an empty
-                text says that nobody knows that. They do not run again.
+            done: Of ``unknown_calls``, by their ids or nodes, what those gave that were done, for the model; None, or
+                an empty text, says that nobody knows that. They do not run again.
             undone: Those that were not done: they run again.
 
         Raises ``InvalidRequest`` for any other job, or call; ``UnknownJob``, ``NotConfirmed``.
         """
+        _require_words(done, undone)
         view = await self.job(job)
         entries = await self.entries(job)
         moves = [entry.record.context for entry in entries if isinstance(entry.record, HandedOff)]
@@ -87,7 +89,7 @@ class Retrying(ABC):
         await self._stores.jobs.retry(job, box, retried, deadline_s)
 
     async def _settled(
-        self, view: JobView, done: Mapping[str, str], undone: Collection[str]
+        self, view: JobView, done: Mapping[str, str | None], undone: Collection[str]
     ) -> tuple[SettledCall, ...]:
         """Return what is said of calls as the record of the retry has it. Raises ``InvalidRequest``."""
         if view.status not in ("failed", "dead"):
@@ -98,11 +100,19 @@ class Retrying(ABC):
         for name in (*done, *undone):
             if (one := _named(name, unknown, nodes)).id in said:
                 raise InvalidRequest(f"call {name!r} is named twice: it was done, or it was not")
-            if len(text := done.get(name, "")) > LONGEST_RESULT:
+            if len(text := done.get(name) or "") > LONGEST_RESULT:
                 raise InvalidRequest(f"what call {name!r} gave has more than {LONGEST_RESULT:,} characters")
             job = "" if one.job == view.id else one.job
             said[one.id] = SettledCall(call_id=one.call.id, job=job, is_done=name in done, text=storable(text))
         return tuple(said.values())
+
+
+def _require_words(done: Mapping[str, str | None], undone: Collection[str]) -> None:
+    """Raise ``InvalidRequest`` unless both are what ``retry`` takes."""
+    require_mapping("done", done, "{ID: TEXT}, or {ID: None} where nobody knows what it gave")
+    require_list("undone", undone, "[ID]")
+    if wrong := [name for name, text in done.items() if not isinstance(text, str | None)]:
+        raise InvalidRequest(f"done[{wrong[0]!r}] is no text: give what the call gave, or None where nobody knows it")
 
 
 def _named(name: str, unknown: "Sequence[UnknownCall]", nodes: Mapping[str, str]) -> "UnknownCall":

@@ -111,7 +111,7 @@ class ModelCaller:
             if after is not None and passed is not None:
                 await self._pass_on(passed.model_copy(update={"to": after.choice.name}))
         if full := [failure for failure in failures if isinstance(failure.error, OverLimit)]:
-            return await self._queue(full, request, restarting)
+            return await self._queue(full, failures[-1], request, restarting)
         if refused is not None:  # what it took is recorded
             return ModelAnswer(refused.reply.model_copy(update={"usage": Usage()}), 0.0, 0)
         raise _together([failure.error for failure in failures if isinstance(failure.error, ModelError)])
@@ -138,13 +138,15 @@ class ModelCaller:
         return FellBack(model=name, why=why, text=str(error), to="", duration_ms=failure.duration_ms)
 
     async def _queue(
-        self, full: Sequence[_Failure], request: ModelRequest, restarting: Restarting | None
+        self, full: Sequence[_Failure], last: _Failure, request: ModelRequest, restarting: Restarting | None
     ) -> ModelAnswer:
-        """Ask again the model that has room soonest, which takes a place in its queue.
+        """Ask again the model that has room soonest, which takes a place in its queue; ``last``: who failed before.
 
         A short wait is worth more than the order of the models; who is woken asks the first one first all the same.
         """
         soonest = min(full, key=lambda failure: failure.wait_s)
+        if last not in full and (passed := self._passed_over(last)) is not None:
+            await self._pass_on(passed.model_copy(update={"to": soonest.candidate.choice.name}))
         try:
             return await self._ask(soonest.candidate, request, restarting, queues=True)
         except OverLimit as error:

@@ -1,12 +1,12 @@
 """Which server a command talks to."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from ekiden.dispatcher.client import Client
 from ekiden.dispatcher.clients import client_of
-from ekiden.shared.errors import StoreUnavailable, UnknownJob
+from ekiden.shared.errors import NotPermitted, StoreUnavailable, UnknownJob
 from ekiden.shared.settings.model import Settings, load_settings
 from ekiden.shared.terminal_text import note
 
@@ -52,8 +52,13 @@ async def job_named(client: Client, prefix: str | None) -> str:
 
 
 async def tell_if_unserved(client: Client, redis: str | None, data_dir: Path | None) -> None:
-    """Say, to whoever has set a job going and does not follow it, that no worker runs, and what begins one."""
-    if not any(pool.kind == "worker" for pool in await client.pools()):
+    """Say, to whoever has set a job going and does not follow it, that no worker runs, and what begins one.
+
+    That is done by now: who may not look, or finds the server gone, is told nothing.
+    """
+    with suppress(NotPermitted, StoreUnavailable):
+        if any(pool.kind == "worker" for pool in await client.pools()):
+            return
         note(_GOES_ON["embedded" if configured(redis, data_dir)[0] is None else "server"])
 
 

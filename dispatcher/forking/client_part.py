@@ -13,7 +13,7 @@ from ekiden.dispatcher.forking.points import ForkPoint, point_at, points_of
 from ekiden.dispatcher.forking.reading import agents_for, check_graphs, job_to_fork, limits_for, state_before
 from ekiden.dispatcher.forking.workspace import commit_of
 from ekiden.dispatcher.identity import person_at
-from ekiden.dispatcher.requests import checked_state
+from ekiden.dispatcher.requests import checked_risks, checked_state
 from ekiden.dispatcher.submitting import unconfirmed
 from ekiden.shared.approvals import WhenAsked
 from ekiden.shared.composition import LateHooks
@@ -116,7 +116,7 @@ class Forking:
         stores.forks.check(job, entries)
         point = point_at(points_of(entries), at, job)
         said, digest = checked_state(state or {}), catalog.digest if catalog is not None else ""
-        changes = Changes(storable(prompt).strip(), agent or "", said, digest, tuple(approve), when_asked)
+        changes = Changes(storable(prompt).strip(), agent or "", said, digest, checked_risks(approve), when_asked)
         pinned = await agents_for(stores, view, point, catalog, changes)
         if catalog is not None:
             check_graphs(entries, point, catalog)

@@ -28,6 +28,10 @@ from ekiden.workers.node_calls import NODE_CALL
 __all__ = ["NextTry", "behind", "next_try", "since_retry", "still_stopping", "why_failed", "why_not_again"]
 
 
+_FOR_AGENTS = " Check what it did before you repeat it."
+"""How what tools say of themselves ends where nobody knows what they did: people are told more."""
+
+
 @dataclass(frozen=True)
 class NextTry:
     """Another try of what has failed."""
@@ -136,7 +140,9 @@ def why_not_again(leg: Leg, node: Node, child: str) -> str:
 
 async def why_failed(leg: Leg, node: Node, child: str, why: str) -> str:
     """Return ``why`` a node has failed, with what a person can do where nobody knows what its tool did."""
-    return f"{why}{_remedy(leg, child)}" if node.tool and (await _call_of(leg, child)).is_unknown else why
+    if not node.tool or not (await _call_of(leg, child)).is_unknown:
+        return why
+    return f"{why.removesuffix(_FOR_AGENTS)}{_remedy(leg, child)}"
 
 
 def _remedy(leg: Leg, child: str) -> str:

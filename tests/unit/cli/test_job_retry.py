@@ -76,6 +76,13 @@ def test_who_lets_a_job_go_on_and_does_not_follow_it_is_told_that_no_worker_runs
     assert "no worker runs: `ekiden worker` goes on with the job" in shown.stderr
 
 
+@pytest.mark.parametrize("words", [["submit", "hello"], ["job", "fork", "JOB", "--at", "1"]])
+def test_so_is_who_begins_one(valkey_url: str, job: str, words: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*(job if word == "JOB" else word for word in words), "--redis", valkey_url])
+    assert shown.exit_code == 0, shown.output
+    assert "no worker runs: `ekiden worker` goes on with the job" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

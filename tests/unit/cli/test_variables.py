@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ekiden.dispatcher.cli.running.variables import inputs_of, variables_of
-from ekiden.dispatcher.requests import checked_state
+from ekiden.dispatcher.requests import checked_inputs, checked_risks, checked_state
 from ekiden.shared.errors import InvalidRequest
 
 
@@ -52,6 +52,21 @@ def test_a_name_is_letters_digits_and_a_few_marks(name: str) -> None:
 def test_the_python_api_takes_json_alone(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="must be JSON"):
         checked_state({"x": value})
+
+
+@pytest.mark.parametrize("given", [["a"], "a", {1: 2}, 5])
+def test_what_is_no_mapping_of_names_is_refused_with_what_one_is(given: Any) -> None:
+    for checked in (checked_state, lambda one: checked_inputs(one, "agent")):
+        with pytest.raises(InvalidRequest, match="is no mapping of names: give"):
+            checked(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [("low", "give \\['low'\\]"), (5, "give"), ([5], "give"), (["x"], "a risk is safe")]
+)
+def test_what_is_no_list_of_risks_is_refused_and_no_text_is_taken_letter_by_letter(given: Any, why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        checked_risks(given)
 
 
 def test_inputs_are_texts_for_the_agents_file_says_what_they_are() -> None:

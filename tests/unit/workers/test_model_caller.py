@@ -220,6 +220,14 @@ def test_room_is_waited_for_whatever_else_the_other_models_lack() -> None:
         assert len(queued(team)) == 1
 
 
+def test_who_failed_where_nobody_else_is_left_but_who_has_no_room_is_recorded_as_well() -> None:
+    team = world(FULL, ModelUnavailable("second is out of reach"), on=("limit",))
+    with pytest.raises(OverLimit, match="first's limit"):
+        team.ask()
+    assert team.passed == [("first", "limit", "second"), ("second", "unavailable", "first")]
+    assert team.records[-1].text == "second is out of reach"
+
+
 def test_a_request_that_is_too_large_for_a_limit_goes_to_the_next_and_fails_where_there_is_none() -> None:
     large = ExceedsLimit("too large")
     assert world(large, says("hello"), on=("limit",)).ask().reply.model == "second"

@@ -1,6 +1,7 @@
 """A person says of a call of which nobody knew whether it was done that it was, or that it was not, with a retry."""
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from ekiden.dispatcher.cli.terminal.output import Output
+from ekiden.dispatcher.cli.views.terminal_view import TerminalView
 from ekiden.dispatcher.journal.decisions import decisions_of
 from ekiden.dispatcher.journal.differences import first_difference
+from ekiden.dispatcher.journal.follower import show_job_tree
+from ekiden.dispatcher.journal.tree import in_order
 from ekiden.dispatcher.retrying import Retrying
 from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.ids import session_of
@@ -73,8 +78,8 @@ def results_of(story: Story) -> dict[str, str]:
     return {one.result.call_id: one.result.content for one in story.of(ToolFinished)}
 
 
-@pytest.mark.parametrize(("text", "told"), [("receipt 17", "receipt 17"), ("", DONE)])
-def test_what_was_done_gives_what_the_person_says_and_does_not_run(text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "told"), [("receipt 17", "receipt 17"), ("", DONE), (None, DONE)])
+def test_what_was_done_gives_what_the_person_says_and_does_not_run(text: str | None, told: str) -> None:
     ran: list[str] = []
 
     async def scenario(stores: Stores) -> None:
@@ -85,7 +90,9 @@ def test_what_was_done_gives_what_the_person_says_and_does_not_run(text: str, to
         assert (story.view.status, story.view.result) == ("done", "paid")
         assert results_of(story)["c1"] == told
         [retried] = story.of(Retried)
-        assert [(one.call_id, one.job, one.is_done, one.text) for one in retried.settled] == [("c1", "", True, text)]
+        assert [(one.call_id, one.job, one.is_done, one.text) for one in retried.settled] == [
+            ("c1", "", True, text or "")
+        ]
         assert retried.by
         assert retried.is_claimed
 
@@ -174,12 +181,23 @@ def test_what_a_person_says_that_a_call_gave_passes_the_guardrails_of_its_tool()
     assert SECRET not in results_of(on_server(scenario))["c1"]
 
 
-Retry = Callable[[Person, str], Awaitable[None]]
+Retry = Callable[[Any, str], Awaitable[None]]
 REFUSED: dict[str, tuple[Retry, str]] = {
     "an unknown id": (lambda person, job: person.retry(job, done={"c9": ""}), "'c9' is no call of which nobody knows"),
     "one that had not begun": (lambda person, job: person.retry(job, undone=["c2"]), "those of this job are {job}:c1"),
     "twice": (lambda person, job: person.retry(job, done={"c1": ""}, undone=["{job}:c1"]), "is no call"),
     "both": (lambda person, job: person.retry(job, done={"c1": ""}, undone=["c1"]), "'c1' is named twice"),
+    "no mapping": (
+        lambda person, job: person.retry(job, done=["c1"]),
+        "done=['c1'] is no mapping of names: give {{ID: TEXT}}",
+    ),
+    "no text": (lambda person, job: person.retry(job, done={"c1": 5}), "done['c1'] is no text: give what the call"),
+    "a text for a list": (
+        lambda person, job: person.retry(job, undone="c1"),
+        "undone='c1' is no list of names: give [ID]",
+    ),
+    "no list": (lambda person, job: person.retry(job, undone=5), "undone=5 is no list of names: give [ID]"),
+    "no id": (lambda person, job: person.retry(job, undone=[5]), "undone=[5] is no list of names"),
     "too much": (lambda person, job: person.retry(job, done={"c1": "x" * 100_001}), "more than 100,000 characters"),
 }
 
@@ -248,6 +266,42 @@ def test_of_the_tool_of_a_node_as_well(is_done: bool, nested: bool, mapped: dict
     assert ("it was sent" in gave) is is_done
 
 
+@pytest.mark.parametrize("name", ["send", "node"])
+def test_the_call_of_a_node_goes_by_the_nodes_name(name: str) -> None:
+    async def scenario(stores: Stores) -> None:
+        relay, job, person = await lost_in_a_node(stores)
+        await person.retry(job, done={name: "it was sent"})
+        assert (await settle(relay, stores, job)).view.status == "done"
+        journals = {one: await journal_of(stores.jobs, one) for one in await family(stores, job)}
+        shown = io.StringIO()
+        show_job_tree(job, in_order(journals), TerminalView(job, Output(shown)), None)
+        assert "says: send was done" in shown.getvalue()
+        assert ": told by " in shown.getvalue()
+
+    on_server(scenario)
+
+
+def test_items_of_a_node_have_its_name_together_and_are_told_apart_by_their_ids() -> None:
+    async def scenario(stores: Stores) -> None:
+        _, job, person = await lost_in_a_node(stores, for_each="['a', 'b']")
+        nodes = await person.nodes_of(await person.unknown_calls(job))
+        assert set(nodes.values()) == {"send"}
+        with pytest.raises(InvalidRequest, match=r"'nobody' is no call .* \(send \(send\)\)"):
+            await person.retry(job, done={"nobody": ""})
+
+    on_server(scenario)
+
+
+async def lost_in_a_node(stores: Stores, **more: Any) -> tuple[Relay, str, Person]:
+    """A graph that has failed while the tool of its node ``send`` ran, whose worker was lost."""
+    node = {"name": "send", "tool": "send", "args": {"what": "it"}, **more}
+    relay = Relay(stores, team(*beside(node)), Saying(z=failing(1)), tools=[sending([])])
+    job = await relay.submit("go", agent="flow")
+    await lost_beside(relay, stores, job, ".".join([job, *["1"] * (1 + bool(more))]), lost_with())
+    await all_stopped(relay, stores, job)
+    return relay, job, Person(stores)
+
+
 async def all_stopped(relay: Relay, stores: Stores, job: str) -> None:
     """Let time pass until all jobs below one that has failed have stopped, too."""
     while running := [one for one, status in (await family(stores, job)).items() if status in ("running", "suspended")]:
@@ -267,6 +321,7 @@ def test_the_error_of_a_node_says_how_to_say_it() -> None:
         await relay.drain()
         error = (await relay.story(job)).view.result or ""
         assert f"`ekiden job retry {job} --call {job}.1:node=done:TEXT`" in error
+        assert error.count("Check what it did") == 1
         await Person(stores).retry(job, done={f"{job}.1:node": "it was sent"})
         assert (await settle(relay, stores, job)).view.status == "done"
 

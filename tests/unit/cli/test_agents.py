@@ -677,3 +677,17 @@ def test_a_graph_is_checked_with_the_lines_of_its_nodes_and_edges(project: Path)
     assert all("has no effect in an agent with a graph" in said for _, _, said in findings(found))
     path.write_text(text.format(agent="a") + "---\n", "utf-8")
     assert "✓ Graph of 1 nodes sound" in fine("validate", "flow", "--strict")
+
+
+def test_a_broken_script_of_the_stand_in_is_found_by_a_check_of_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EKIDEN_SCRIPTS_DIR", str(project / "scripts"))
+    (project / "scripts").mkdir()
+    (project / "scripts" / "s.yaml").write_text("agents:\n  a:\n    - name: n\n      say: no\n")
+    result = agents("validate", "--all")
+    assert result.exit_code == 1
+    assert "error: line 4: agent 'a', rule 'n': say: must be a string: put it in quotes" in result.stdout
+    assert "1 error(s)" in result.stdout
+    report = json.loads(agents("validate", "--json").stdout)
+    assert (report["ok"], [one["name"] for one in report["scripts"]]) == (False, ["s.yaml"])

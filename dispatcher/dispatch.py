@@ -159,8 +159,8 @@ class DispatchHandler:
         leg.hold(Unrouted(leg=leg.number, why=why_nobody(result), stages=result.stages, agents=agents))
         greeting = "" if is_brief else answer_to(asked.prompt, ())
         others = "" if is_wrong else why_not_all(self.catalog, playable)
-        refusal = "\n".join(filter(None, (greeting, nobody(playable, result, is_brief=is_brief), others)))
-        return Failed("NO_ROUTE", refusal)
+        why = nobody(playable, result, is_brief=is_brief, loaded=self.catalog)
+        return Failed("NO_ROUTE", "\n".join(filter(None, (greeting, why, others))))
 
     def _ask(self, leg: Leg, result: RoutingResult, near: tuple[str, ...]) -> Failed:
         """Leave the choice to whoever asked: whom they name gets the request."""

@@ -27,11 +27,14 @@ def with_default(result: RoutingResult, catalog: Catalog, default: str | None) -
     return result.model_copy(update={"route": route, "stages": (*result.stages, stage)})
 
 
-def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False) -> str:
-    """Say that no agent was chosen, why, and, unless ``is_brief``, which there are: numbered, the likeliest first."""
-    if not routable(catalog):
+def nobody(catalog: Catalog, result: RoutingResult, *, is_brief: bool = False, loaded: Catalog | None = None) -> str:
+    """Say that no agent was chosen, why, and, unless ``is_brief``, which there are: numbered, the likeliest first.
+
+    ``loaded``: all agents, where ``catalog`` has only some of them.
+    """
+    if not routable(loaded or catalog):
         return "no agents are loaded: put agent files into .gemini/agents/ and publish them (`ekiden catalog publish`)"
-    if is_brief:
+    if is_brief or not routable(catalog):
         return why_nobody(result)
     lines = numbered(listed(catalog, result))
     if (others := len(routable(catalog)) - len(lines)) > 0:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import as_written
 from ekiden.shared.patterns import Pattern, compile_pattern
 
 __all__ = ["CLAUDE_NAMES", "HOOK_EVENTS", "FaultyHook", "HookEntry", "Refused", "entries_in", "named_by"]
@@ -130,7 +131,9 @@ def entries_in(block: Any, *, in_agent_file: bool = False) -> tuple[list[HookEnt
         FaultyHook: something is no such entry; says which one, and what is expected.
     """
     if not isinstance(block, Mapping):
-        raise FaultyHook(f"must be an object such as {{BeforeTool: [{{command: ./check.sh}}]}}, not {block!r:.80}")
+        raise FaultyHook(
+            f"must be an object such as {{BeforeTool: [{{command: ./check.sh}}]}}, not {as_written(block)}"
+        )
     is_claude = any(event in CLAUDE_NAMES for event in block)
     found: list[HookEntry] = []
     refused: list[Refused] = []
@@ -194,7 +197,7 @@ def _read(group: Any, written: _Written) -> Iterator[HookEntry | Refused]:
 def _commands(group: Any, where: str, *, is_claude: bool) -> Iterator[tuple[dict[str, Any], Form, dict[str, Any]]]:
     """Yield each command of an entry, whose words it speaks, and what the entry says around it."""
     if not isinstance(group, Mapping):
-        raise DefinitionError(f"{where} must be an object with a 'command', not {group!r:.80}")
+        raise DefinitionError(f"{where} must be an object with a 'command', not {as_written(group)}")
     if "hooks" not in group:
         _refuse_unknown(group, _OUR_KEYS, where)
         yield dict(group), "ours", {}
@@ -205,7 +208,7 @@ def _commands(group: Any, where: str, *, is_claude: bool) -> Iterator[tuple[dict
     for command in inner if isinstance(inner, list) else [inner]:
         if not isinstance(command, Mapping):
             raise DefinitionError(
-                f"'hooks' of {where} must be a list of {{type: command, command: …}}, not {inner!r:.80}"
+                f"'hooks' of {where} must be a list of {{type: command, command: …}}, not {as_written(inner)}"
             )
         yield dict(command), "claude" if is_claude else "gemini", around
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from ekiden.shared.faults import as_written
+
 __all__ = ["LOOP_KINDS", "LoopKind", "read_switches"]
 
 LoopKind = Literal["calls", "cycles", "errors", "text", "judge"]
@@ -19,7 +21,7 @@ def read_switches(value: Any) -> Any:
     if isinstance(value, bool):
         return dict.fromkeys(LOOP_KINDS, value)
     if not isinstance(value, Mapping):
-        raise ValueError(f"must be true, false, or an object such as {{text: false}}, not {value!r:.80}")
+        raise ValueError(f"must be true, false, or an object such as {{text: false}}, not {as_written(value)}")
     if unknown := [str(key) for key in value if key not in LOOP_KINDS]:
         raise ValueError(f"there is no {unknown[0]!r:.80} to switch: there are {', '.join(LOOP_KINDS)}")
     return dict(value)

@@ -10,7 +10,7 @@ from ekiden.shared.errors import EkidenError, ExceedsLimit, ModelError, ModelUna
 from ekiden.shared.llm.base import ChatModel, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.context_windows import tokens_in, tokens_in_tools, tokens_of
 from ekiden.shared.messages import Message
-from ekiden.shared.model_limits import limit_for
+from ekiden.shared.model_limits import in_words, limit_for
 from ekiden.shared.settings.limits import ModelLimitValues
 from ekiden.shared.stores.base import Lease
 from ekiden.shared.stores.model_limits import ModelLimit, RedisModelLimitStore, Reserved, Wait
@@ -22,7 +22,6 @@ PATIENCE_S = 1.0
 _SHORTEST_S = 0.05
 _SETTLE_S = 1.0
 """How long a stopped call takes at most to give back what it has reserved: it ends by itself."""
-_PARTS = {"rpm": "calls a minute", "tpm": "tokens a minute", "concurrent": "calls at a time"}
 
 
 class ModelLimits:
@@ -190,4 +189,4 @@ def _told(limit: ModelLimit, wait: Wait) -> str:
     if wait.part == "blocked":
         return f"{limit.name}, whose provider is asked too often, {about}"
     most = getattr(limit, wait.part) if wait.part else None
-    return f"{limit.name}'s limit{f' of {most:,} {_PARTS[wait.part]}' if most else ''}, {about}"
+    return f"{limit.name}'s limit{f' of {in_words(most, wait.part)}' if most else ''}, {about}"

@@ -7,7 +7,16 @@ from ekiden.shared.llm.models import provider_of
 from ekiden.shared.settings.limits import ModelLimitValues
 from ekiden.shared.stores.model_limits import ModelLimit
 
-__all__ = ["limit_for", "limits_of", "unknown_in"]
+__all__ = ["in_words", "limit_for", "limits_of", "unknown_in"]
+
+
+_PARTS = {"rpm": ("call", "a minute"), "tpm": ("token", "a minute"), "concurrent": ("call", "at a time")}
+
+
+def in_words(most: int, part: str) -> str:
+    """Say one part of a limit: ``1 call a minute``."""
+    noun, when = _PARTS[part]
+    return f"{most:,} {noun if most == 1 else f'{noun}s'} {when}"
 
 
 def limit_for(model: str, said: Mapping[str, ModelLimitValues], env: Mapping[str, str]) -> ModelLimit | None:

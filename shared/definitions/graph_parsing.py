@@ -23,6 +23,7 @@ from ekiden.shared.definitions.graph import END, Edge, Graph, Node
 from ekiden.shared.definitions.graph_templates import expressions_in
 from ekiden.shared.definitions.problems import AgentFileError, all_read, together
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import as_written
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.variables import problem_of
 
@@ -98,7 +99,7 @@ def text_of(given: Mapping[str, Any], key: str, place: Place) -> str:
     """Return the text of a key; empty where it is not there."""
     value = given.get(key, "")
     if not isinstance(value, str):
-        raise fault(f"{key!r} must be text, not {value!r:.80}; put it in quotes", (*place, key))
+        raise fault(f"{key!r} must be text, not {as_written(value)}; put it in quotes", (*place, key))
     return value.strip()
 
 
@@ -136,13 +137,13 @@ def _entry(value: Any) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.strip() for name in names):
         said = "'entry' must name the node that a job begins with, or a list of those that begin side by side"
-        raise fault(f"{said}, not {value!r:.80}", (FIELD, "entry"))
+        raise fault(f"{said}, not {as_written(value)}", (FIELD, "entry"))
     return [name.strip() for name in names]
 
 
 def _node(item: Any, place: Place) -> dict[str, Any]:
     if not isinstance(item, str | Mapping):
-        raise fault(f"a node is an object such as {{name: fixer, agent: code-fixer}}, not {item!r:.80}", place)
+        raise fault(f"a node is an object such as {{name: fixer, agent: code-fixer}}, not {as_written(item)}", place)
     given = _given({"agent": item} if isinstance(item, str) else item, _NODE, "a node", place)
     texts = {key: text_of(given, key, place) for key in ("name", *_KINDS, "for_each", "output") if key in given}
     for kind in _KINDS:
@@ -205,7 +206,7 @@ def _merge(value: Any) -> str:
 
 def _edge(item: Any, place: Place) -> dict[str, Any]:
     if not isinstance(item, Mapping):
-        raise fault(f"an edge is an object such as {{from: a, to: b, condition: a.ok}}, not {item!r:.80}", place)
+        raise fault(f"an edge is an object such as {{from: a, to: b, condition: a.ok}}, not {as_written(item)}", place)
     given = _given(item, _EDGE, "an edge", place)
     read = {**given, **{key: text_of(given, key, place) for key in ("from", "to", "condition")}}
     for key in ("from", "to"):
@@ -233,7 +234,7 @@ def _state(value: Any) -> dict[str, Any]:
 
 def _object(value: Any, example: str, place: Place) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise fault(f"{place[-1]!r} must be an object such as {example}, not {value!r:.80}", place)
+        raise fault(f"{place[-1]!r} must be an object such as {example}, not {as_written(value)}", place)
     return {str(key): item for key, item in value.items()}
 
 
@@ -241,7 +242,9 @@ def _expression(value: Any, place: Place) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     if not isinstance(value, str) or not value.strip():
-        raise fault(f"{place[-1]!r} must be an expression such as fix.path or \"'a text'\", not {value!r:.80}", place)
+        raise fault(
+            f"{place[-1]!r} must be an expression such as fix.path or \"'a text'\", not {as_written(value)}", place
+        )
     text = value.strip()
     _checked(lambda: Expression.check_syntax(text), place)
     return text

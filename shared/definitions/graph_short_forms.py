@@ -23,6 +23,7 @@ from ekiden.shared.definitions.graph_parsing import (
     read_rounds,
     text_of,
 )
+from ekiden.shared.faults import as_written
 
 __all__ = ["FIELDS", "take_graph"]
 
@@ -49,7 +50,7 @@ def take_graph(raw: dict[str, Any]) -> dict[str, Any] | None:
 def _short_form(raw: dict[str, Any]) -> dict[str, Any]:
     form = raw.pop(_ORCHESTRATE)
     if form not in _OWN:
-        raise fault(f"{_ORCHESTRATE!r} must be {', '.join(_OWN)}, not {form!r:.80}", (_ORCHESTRATE,))
+        raise fault(f"{_ORCHESTRATE!r} must be {', '.join(_OWN)}, not {as_written(form)}", (_ORCHESTRATE,))
     given = {key: raw.pop(key) for key in SHORT_FORM if key in raw}
     given = {key: value for key, value in given.items() if value is not None}
     for key in given:
@@ -72,7 +73,7 @@ def _parallel(nodes: list[dict[str, Any]], given: Mapping[str, Any]) -> dict[str
     if merge in ("list", "by_name"):
         return {**graph, "merge": merge}
     if not isinstance(merge, Mapping) or not text_of(merge, "agent", ("merge",)):
-        raise fault(f"'merge' must be list, by_name or {{agent: NAME}}, not {merge!r:.80}", ("merge",))
+        raise fault(f"'merge' must be list, by_name or {{agent: NAME}}, not {as_written(merge)}", ("merge",))
     check_known(merge, ["agent"], "'merge'", ("merge",))
     together = [*nodes, *read_nodes([merge["agent"]], ("merge",))]
     _tell_apart(together)

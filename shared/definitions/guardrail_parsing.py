@@ -16,6 +16,7 @@ from ekiden.shared.definitions.problems import AgentFileError
 from ekiden.shared.definitions.rules import matches
 from ekiden.shared.definitions.tool_names import tools_meant
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import as_written
 from ekiden.shared.schemas import check
 from ekiden.shared.suggestions import nearest
 
@@ -179,7 +180,7 @@ def _check(fields: dict[str, Any], where: str) -> None:
     """Complete what is checked, and refuse what is not."""
     if "schema" in fields:
         if not isinstance(fields["schema"], Mapping) or not fields["schema"]:
-            raise DefinitionError(f"the schema of {where} must be a JSON Schema, not {fields['schema']!r:.80}")
+            raise DefinitionError(f"the schema of {where} must be a JSON Schema, not {as_written(fields['schema'])}")
         try:
             check(fields["schema"], formats=True)
         except DefinitionError as error:

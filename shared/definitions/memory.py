@@ -22,6 +22,7 @@ from ekiden.shared.bounds import NUMBER, between
 from ekiden.shared.definitions.rules import Nested, is_none
 from ekiden.shared.embedding_models import MAX_DIMENSION, MIN_DIMENSION, OWN_ENCODER, read_model
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import as_written
 from ekiden.shared.suggestions import nearest
 from ekiden.shared.variables import problem_of
 
@@ -201,7 +202,7 @@ def _names(value: Any) -> list[str]:
     if not isinstance(names, list) or len(names) > _MOST_VARIABLES:
         raise DefinitionError(
             f"'session' must be a list of {_MOST_VARIABLES} names of variables at most, such as [current_task], "
-            f"not {value!r:.80}"
+            f"not {as_written(value)}"
         )
     for name in names:
         if not isinstance(name, str) or (problem := problem_of(name, None)) is not None:

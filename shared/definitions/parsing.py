@@ -22,6 +22,7 @@ others      what restricts the agent: see ``restrictions.py``; what is not built
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,6 +31,7 @@ from ekiden.shared.definitions.confirmation import take_confirmation
 from ekiden.shared.definitions.fields import (
     AUTO_APPROVE,
     DENIED_TOOLS,
+    KNOWN_FIELDS,
     MAX_TURNS,
     NETWORK,
     SPENDING,
@@ -114,7 +116,7 @@ def read_definition(
     reader = _tools(raw)
     limits, origins = _limits(raw)
     typed = {key: raw.pop(key) for key in _TYPED & raw.keys()}
-    values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, file_name, notes)}
+    values: dict[str, Any] = {"scope": scope, **typed, **_identity(typed, raw, file_name, notes)}
     values |= {key: _reading(key, read, typed[key]) for key, read in _FORMS.items() if key in typed}
     values |= models | {"tools": reader.rules, "limits": limits, "instructions": prompt, "extra": raw}
     values |= {"confirmation": confirmation, "guardrails": guardrails, "graph": graph}
@@ -133,7 +135,9 @@ def read_definition(
     return ParsedDefinition(definition, [*notes, *unused], [*reader.narrowed, *reader.notes])
 
 
-def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]) -> dict[str, str]:
+def _identity(
+    raw: Mapping[str, Any], others: Mapping[str, Any], file_name: str, notes: list[tuple[str, str]]
+) -> dict[str, str]:
     name, title, description = (_text_or_none(raw, key) for key in ("name", "title", "description"))
     said = description or title
     if name is None and said is not None and file_name:
@@ -142,7 +146,8 @@ def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str
     if name is None:
         raise AgentFileError(
             "'name' is missing: give the agent one, kebab-case by convention ('code-fixer')"
-            + ("" if said else ", and a 'description'"),
+            + ("" if said else ", and a 'description'")
+            + _meant(others, ("name",)),
             is_missing=True,
         )
     if name.casefold() in _RESERVED:
@@ -150,11 +155,19 @@ def _identity(raw: Mapping[str, Any], file_name: str, notes: list[tuple[str, str
     if said is None:
         raise AgentFileError(
             f"agent {name!r} needs a 'description' (or a 'title'): one sentence on what it is for, "
-            "which routers and other agents read",
+            f"which routers and other agents read{_meant(others, ('description', 'title'))}",
             field="name",
             is_missing=True,
         )
     return {"name": name, "title": title or name, "description": said}
+
+
+def _meant(others: Mapping[str, Any], fields: tuple[str, ...]) -> str:
+    """Ask whether a field that nobody knows is one of those that are missing."""
+    for key in map(str, others):
+        if key not in KNOWN_FIELDS and (near := get_close_matches(key.lower(), fields, n=1, cutoff=0.75)):
+            return f". There is {key!r}: did you mean {near[0]!r}?"
+    return ""
 
 
 def _text_or_none(raw: Mapping[str, Any], key: str) -> str | None:

@@ -37,6 +37,7 @@ from ekiden.shared.definitions.tool_names import (
     tools_meant,
 )
 from ekiden.shared.errors import DefinitionError
+from ekiden.shared.faults import as_written
 from ekiden.shared.risk import RISKS, Risk
 
 __all__ = ["EXPECTED", "RulesReader", "named"]
@@ -155,7 +156,7 @@ class RulesReader:
         """
         words = [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
         if not isinstance(words, list) or not all(word in RISKS[:-1] for word in words):
-            raise DefinitionError(f"must be a list of {', '.join(RISKS[:-1])}, not {value!r:.80}")
+            raise DefinitionError(f"must be a list of {', '.join(RISKS[:-1])}, not {as_written(value)}")
         self.auto_approve = [word for word in words if self.auto_approve is None or word in self.auto_approve]
 
     def ask_about(self, names: Iterable[str], why: str, *, but: Iterable[str] = ()) -> None:

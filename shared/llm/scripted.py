@@ -17,11 +17,12 @@ from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, OnDelta
 from ekiden.shared.llm.scripting.expressions import Expression, render
 from ekiden.shared.llm.scripting.functions import FUNCTIONS
 from ekiden.shared.llm.scripting.history import Leg, Legs, call_id, size_of
-from ekiden.shared.llm.scripting.script import Call, Range, Rule, Script, found_in, parse_script
+from ekiden.shared.llm.scripting.script import Call, Range, Rule, Script, ScriptError, found_in, parse_script
 from ekiden.shared.messages import Message, Part, TextPart, ToolCall, Usage
 from ekiden.shared.step_limits import run_limited
+from ekiden.shared.trust.rights import content_of, fault_of
 
-__all__ = ["ScriptedModel"]
+__all__ = ["ScriptedModel", "read_scripts"]
 
 _NAME = "scripted"
 _ANY_AGENT = "*"
@@ -124,14 +125,41 @@ async def _write(part: TextPart, pace_s: float, on_delta: OnDelta | None) -> Non
             await asyncio.sleep(pace_s)
 
 
-def _scripts_in(folder: Path) -> dict[str, Script]:
+def read_scripts(folder: Path) -> tuple[dict[str, Script], list[ScriptError]]:
+    """Return the scripts of a folder by agent, and what is wrong with its files: one with a fault has no script."""
     scripts: dict[str, Script] = {}
+    files: dict[str, Path] = {}
+    faults = []
     for path in sorted(folder.glob("*.yaml")):
-        for agent, script in parse_script(path.read_text(encoding="utf-8"), str(path)).items():
-            if agent in scripts:
-                raise DefinitionError(f"{path}: agent {agent!r} has a script in another file of the folder")
-            scripts[agent] = script
+        try:
+            found = parse_script(_text_of(path), str(path))
+        except ScriptError as error:
+            faults.append(error)
+            continue
+        twice = [agent for agent in found if agent in files]
+        faults += [
+            ScriptError(str(path), None, f"agent {agent!r} has a script in {files[agent].name}, too: remove one")
+            for agent in twice
+        ]
+        scripts |= {agent: script for agent, script in found.items() if agent not in files}
+        files |= {agent: path for agent in found if agent not in files}
+    return scripts, faults
+
+
+def _scripts_in(folder: Path) -> dict[str, Script]:
+    scripts, faults = read_scripts(folder)
+    if faults:
+        raise faults[0]
     return scripts
+
+
+def _text_of(path: Path) -> str:
+    if (content := content_of(path)) is None:
+        raise ScriptError(str(path), None, fault_of(path))
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ScriptError(str(path), None, "cannot be read: it is no UTF-8: save it as such") from None
 
 
 class _Scope(dict[str, Any]):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ekiden.shared.faults import as_written
 from ekiden.shared.settings.values import json_of
 
 __all__ = ["KEYS", "GuardrailSettings", "with_users_own"]
@@ -22,7 +23,7 @@ _EXAMPLE = 'a list such as [{"name": "no_pii", "validator": "custom", "policy": 
 def _read(value: Any) -> list[Any]:
     said = json_of(value, _EXAMPLE) if isinstance(value, str) else value
     if not isinstance(said, list):
-        raise ValueError(f"must be {_EXAMPLE}, not {said!r:.80}")
+        raise ValueError(f"must be {_EXAMPLE}, not {as_written(said)}")
     return said
 
 

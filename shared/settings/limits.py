@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ekiden.shared.bounds import NUMBER, between
-from ekiden.shared.faults import fault_in
+from ekiden.shared.faults import as_written, fault_in
 from ekiden.shared.job_limits import Budget, JobLimits, UserBudget
 from ekiden.shared.settings.values import json_of
 from ekiden.shared.storable import read_json
@@ -28,7 +28,7 @@ def _read(value: Any, kind: type[BaseModel] = JobLimits) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f'{error}; give a JSON object such as {{"max_tokens": 200000}}') from None
     if not isinstance(said, Mapping):
-        raise ValueError(f'must be an object such as {{"max_tokens": 200000}}, not {said!r:.80}')
+        raise ValueError(f'must be an object such as {{"max_tokens": 200000}}, not {as_written(said)}')
     if unknown := sorted(map(str, said.keys() - kind.model_fields.keys())):
         raise ValueError(f"there is no limit {unknown[0]!r:.80}: there are {', '.join(kind.model_fields)}")
     try:
@@ -68,7 +68,7 @@ _EXAMPLE = 'an object such as {"gemini-2.5-flash": {"rpm": 1000, "tpm": 1000000,
 def _read_models(value: Any) -> dict[str, ModelLimitValues]:
     said = json_of(value, _EXAMPLE) if isinstance(value, str) else value
     if not isinstance(said, Mapping):
-        raise ValueError(f"must be {_EXAMPLE}, not {said!r:.80}")
+        raise ValueError(f"must be {_EXAMPLE}, not {as_written(said)}")
     return {str(model): _limit_of(str(model), limits) for model, limits in said.items()}
 
 

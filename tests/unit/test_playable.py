@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.dispatcher.playable import Playable, playable_of, why_not_all
+from ekiden.dispatcher.routing.base import RoutingResult
+from ekiden.dispatcher.unrouted import nobody
 from ekiden.shared.definitions.catalog import Catalog
 from ekiden.shared.llm.models import ModelValues
 from ekiden.shared.llm.stand_in import announcement, played_by
@@ -80,6 +82,12 @@ def test_it_is_said_who_cannot_be_played_and_what_would_change_that(names: set[s
     assert says in told
     assert told.endswith(f"a5 and {3 - len(names)} others" if not names else "a2, a3, a4, a5, a6 and 2 others")
     assert why_not_all(catalog, catalog) == ""
+
+
+def test_agents_that_nobody_can_play_are_not_said_to_be_missing() -> None:
+    catalog, result = catalog_of("a1"), RoutingResult()
+    assert "no agents are loaded" not in nobody(playable_of(catalog, frozenset()), result, loaded=catalog)
+    assert "no agents are loaded" in nobody(catalog_of(), result, loaded=catalog_of())
 
 
 def looking(*looks: Sequence[PoolView], wait_s: float = 5.0) -> tuple[Playable, Iterator[Sequence[PoolView]]]:

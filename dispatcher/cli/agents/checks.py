@@ -31,7 +31,7 @@ from ekiden.shared.schemas import check
 from ekiden.shared.settings.files import global_file
 from ekiden.shared.terminal_text import one_line
 
-__all__ = ["Check", "Checker", "Finding", "Report", "is_kebab"]
+__all__ = ["Check", "Checker", "Finding", "Report", "is_kebab", "script_reports"]
 
 MAX_DESCRIPTION = 1024
 """What the other programs that read such files take."""
@@ -267,6 +267,17 @@ class Checker:
         found = self._references if is_in_force else self._between_all({**self.agents, agent.name: agent})
         own = [one for one in found if one.file == agent.name and one.aspect in aspects]
         return tuple(Finding(one.severity, one.message, line_in(file.path, one.place)) for one in own)
+
+
+def script_reports(folder: Path | None) -> list[Report]:
+    """Report on the scripts of the stand-in model in which something is wrong: no agent is played by any then."""
+    from ekiden.shared.llm.scripted import read_scripts  # few have scripts
+
+    faults: dict[str, list[Finding]] = {}
+    for fault in read_scripts(folder)[1] if folder else ():
+        faults.setdefault(fault.file, []).append(Finding("error", fault.message, fault.line))
+    title = "Script of the stand-in model understood"
+    return [Report(Path(file).name, Path(file), (Check(title, tuple(found)),)) for file, found in faults.items()]
 
 
 def _of(problems: Iterable[Problem], *aspects: str) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.cli.agents.checks import Checker, Finding
+from ekiden.dispatcher.cli.agents.checks import Checker, Finding, script_reports
 from ekiden.dispatcher.cli.agents.create import Draft, ask, ask_name
 from ekiden.dispatcher.cli.agents.create import create as create_agent
 from ekiden.dispatcher.cli.agents.discovery import AgentFile, Agents, files_at, open_agents
@@ -290,7 +290,8 @@ def validate(
 ) -> None:
     """Check agent files. Exit codes: 0 all is well, 1 there are errors, 2 there is no such agent or file.
 
-    Of all agents, it is looked at, too, whether requests find them, and which two are confused.
+    Of all agents, it is looked at, too, whether requests find them, which two are confused, and whether the scripts
+    of the stand-in model can be read.
     """
     if name is not None and every:
         raise InvalidRequest(f"either {name!r} or --all: both were given")
@@ -300,14 +301,18 @@ def validate(
     if name is None:
         checker.findability = _findability(checker)
     reports = [checker.report(file) for file in files]
-    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
+    scripts = [] if name is not None else script_reports(load_settings().scripts_dir)
+    errors, warnings = (
+        sum(report.count(severity) for report in (*reports, *scripts)) for severity in ("error", "warning")
+    )
     is_ok = not errors and not (strict and warnings)
     if as_json:
         found = [report.as_json() for report in reports]
-        say_json({"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found})
+        broken = [report.as_json() for report in scripts]
+        say_json({"ok": is_ok, "errors": errors, "warnings": warnings, "agents": found, "scripts": broken})
     else:
         in_full = name is not None and len(reports) == 1
-        print_reports(reports, in_full=in_full, shipped=sum(file.is_shipped for file in files))
+        print_reports(reports, scripts, in_full=in_full, shipped=sum(file.is_shipped for file in files))
     raise typer.Exit(0 if is_ok else 1)
 
 

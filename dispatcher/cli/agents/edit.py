@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,10 @@ def _problems_of(copy: Path, file: AgentFile, agents: Agents) -> list[Problem]:
 
 
 def _run_editor(path: Path) -> None:
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or shutil.which("vi") or shutil.which("nano")
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not command and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidRequest("this is not a terminal, and an editor needs one: set EDITOR to a command that needs none")
+    command = command or shutil.which("vi") or shutil.which("nano")
     if not command:
         raise ConfigurationError("there is no editor: set EDITOR to the command of one")
     try:

@@ -181,19 +181,21 @@ def print_consequences(agents: Agents, name: str, out: Output) -> None:
                 )
 
 
-def print_reports(reports: list[Report], *, in_full: bool, shipped: int = 0) -> None:
+def print_reports(reports: list[Report], scripts: Iterable[Report] = (), *, in_full: bool, shipped: int = 0) -> None:
     """Print what was found out, either a whole list of checks or the files with findings.
 
-    ``shipped``: of how many agents that come with Ekiden.
+    ``scripts``: those in which something is wrong; ``shipped``: of how many agents that come with Ekiden.
     """
     out = Output()
-    for report in reports:
+    for report in (*reports, *scripts):
         if in_full or report.passed < len(report.checks):
             _print_report(report, out)
     if in_full:
         out.line(f"Validation: {reports[0].passed}/{len(reports[0].checks)} passed")
         return
-    errors, warnings = (sum(report.count(severity) for report in reports) for severity in ("error", "warning"))
+    errors, warnings = (
+        sum(report.count(severity) for report in (*reports, *scripts)) for severity in ("error", "warning")
+    )
     out.line(
         f"{with_shipped(f'{len(reports) - shipped} agent file(s)', shipped)}: {errors} error(s), {warnings} warning(s)"
     )

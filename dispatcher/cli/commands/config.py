@@ -202,9 +202,10 @@ def _checked(name: str, value: str, path: Path) -> Any:
         parsed = read_json(value)
     except ValueError:
         parsed = value
-    for changes in _changes(name, parsed, path):
+    judged = (values_in_force({}, changes) for changes in _changes(name, parsed, path))
+    for values in judged if parsed is not None else [values_in_force({name: None})]:
         try:
-            Settings(**values_in_force({}, changes))
+            Settings(**values)
         except ValidationError as error:  # of this setting, or of others that are wrong already
             _refuse(name, error)
     return parsed

@@ -83,7 +83,7 @@ class Sum:
         """The same for people."""
         cost = "unknown" if self.unpriced == self.calls else f"${self.micro_usd / 1e6:,.4f}"
         if 0 < self.unpriced < self.calls:
-            cost += f" and {self.unpriced:,} calls of unknown price"
+            cost += f" and {self.unpriced:,} call{'s' if self.unpriced > 1 else ''} of unknown price"
         return [f"{self.calls:,}", f"{self.input_tokens:,}", f"{self.output_tokens:,}", cost]
 
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ekiden.dispatcher.cli.agents.checks import Checker
+from ekiden.dispatcher.cli.agents.checks import Checker, script_reports
 from ekiden.dispatcher.cli.agents.discovery import open_agents
 from ekiden.dispatcher.cli.agents.show import with_shipped
 from ekiden.dispatcher.cli.doctor.findings import Finding, error, ok, warning
@@ -50,6 +50,7 @@ async def examine_here() -> list[Finding]:
         settings_files(),
         trust(),
         agent_files(),
+        *scripts(settings),
         policy(settings),
         models(settings, os.environ),
         *plugs,
@@ -92,6 +93,16 @@ def agent_files() -> Finding:
         return ok("agent files", f"{with_shipped(f'{len(files) - shipped} here', shipped)}, all valid")
     names = ", ".join(str(report.file) for report in bad[:_SHOWN]) + (" …" if len(bad) > _SHOWN else "")
     return error("agent files", f"{len(bad)} of {len(reports)} have errors: {names}", "ekiden agents validate --all")
+
+
+def scripts(settings: Settings) -> list[Finding]:
+    """Tell whether the user's scripts of the stand-in model can be played; nothing where there are none."""
+    if settings.scripts_dir is None:
+        return []
+    bad = [line for report in script_reports(settings.scripts_dir) for line in report.errors]
+    if not bad:
+        return [ok("scripts", f"all in {settings.scripts_dir} can be played")]
+    return [error("scripts", " | ".join(bad[:_SHOWN]) + (" | …" if len(bad) > _SHOWN else ""), "mend the file")]
 
 
 def policy(settings: Settings) -> Finding:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ekiden.shared.model_limits import in_words
+
 if TYPE_CHECKING:
     from ekiden.shared.stores.model_limits import LimitState, ModelLimit
 
@@ -12,11 +14,11 @@ def told_of_limit(limit: "ModelLimit", state: "LimitState | None" = None) -> str
     """Say what may be used of a model, how much of it is, and who waits; ``state`` None: no server is there to ask."""
     used = (None, None, None) if state is None else (state.calls, state.tokens, state.running)
     parts = [
-        (used[0], limit.rpm, "calls a minute"),
-        (used[1], limit.tpm, "tokens a minute"),
-        (used[2], limit.concurrent, "calls at a time"),
+        (used[0], limit.rpm, "rpm"),
+        (used[1], limit.tpm, "tpm"),
+        (used[2], limit.concurrent, "concurrent"),
     ]
-    said = [_part(spent, most, what) for spent, most, what in parts if most is not None]
+    said = [_part(spent, in_words(most, part)) for spent, most, part in parts if most is not None]
     if state is not None and state.waiting:
         said.append(f"{state.waiting:,} waiting")
     if state is not None and state.blocked_s > 0:
@@ -24,5 +26,5 @@ def told_of_limit(limit: "ModelLimit", state: "LimitState | None" = None) -> str
     return ", ".join(said)
 
 
-def _part(spent: int | None, most: int, what: str) -> str:
-    return f"{most:,} {what}" if spent is None else f"{spent:,} of {most:,} {what}"
+def _part(spent: int | None, most: str) -> str:
+    return most if spent is None else f"{spent:,} of {most}"

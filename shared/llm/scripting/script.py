@@ -34,8 +34,8 @@ takes line ends, ``^`` and ``$`` are those of a line) and may hold ``${…}``, t
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -49,16 +49,28 @@ from ekiden.shared.llm.scripting.functions import FUNCTIONS
 from ekiden.shared.llm.scripting.regexes import compiled, searched
 from ekiden.shared.messages import Usage
 from ekiden.shared.patterns import escaped
+from ekiden.shared.yaml_places import line_at
 
 try:
     from yaml import CSafeLoader as _Loader
 except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as _Loader  # type: ignore[assignment]  # the same interface, other bases
 
-__all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "When", "found_in", "parse_script"]
+__all__ = ["VARIABLES", "Call", "Range", "Rule", "Script", "ScriptError", "When", "found_in", "parse_script"]
 
 _MOST_ALIASES = 20
 VARIABLES = frozenset({"agent", "user", "turn", "used", "results", "calls", "history", "tables"})
+
+
+class ScriptError(DefinitionError):
+    """A script that could not work: where, and why."""
+
+    def __init__(self, file: str, line: int | None, message: str) -> None:
+        """Keep the parts of the text; ``line``: from 1, None where it has none."""
+        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+        self.file = file
+        self.line = line
+        self.message = message
 
 
 class _Strict(BaseModel):
@@ -131,26 +143,65 @@ class Script:
         return frozenset(rule.name for rule in self.rules if rule.fresh)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """What of a file is looked at."""
+
+    text: str
+    source: str
+    agent: str = ""
+    rule: str | None = ""
+
+    def error(self, said: str, inside: Sequence[str | int] = ()) -> ScriptError:
+        """Return an error in this place, or in what is ``inside`` it."""
+        agent = f"agent {self.agent!r}" if self.agent else ""
+        rule = f"rule {self.rule!r}" if self.rule != "" else ""
+        who = ", ".join(filter(None, (agent, rule)))
+        return ScriptError(self.source, self._line(inside), f"{who}: {said}" if who else said)
+
+    def _line(self, inside: Sequence[str | int]) -> int:
+        """Return the line, from 1, of the rule of an agent, which may be one of a block; else what is nearest."""
+        root = _Loader(self.text).get_single_node()
+        if not self.agent:
+            return 1 + (line_at(root, tuple(inside)) or 0)
+        for entry in _entries(root, self.agent) if self.rule else ():
+            if any(key.value == "name" and value.value == self.rule for key, value in entry.value):
+                line = line_at(entry, tuple(inside))
+                return 1 + int(entry.start_mark.line if line is None else line)
+        return 1 + (line_at(root, ("agents", self.agent)) or 0)
+
+
+def _entries(root: yaml.Node | None, agent: str) -> list[yaml.MappingNode]:
+    """Return the rules of a file, those of ``agent`` first."""
+    parts = {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
+    lists = [pair for part in ("agents", "blocks") if part in parts for pair in parts[part].value]
+    lists.sort(key=lambda pair: pair[0].value != agent)
+    return [entry for _, entries in lists for entry in entries.value if isinstance(entry, yaml.MappingNode)]
+
+
 def parse_script(text: str, source: str) -> dict[str, Script]:
     """Read and check one file; ``source`` names it in errors. Returns the scripts by agent.
 
     Raises:
-        DefinitionError: for anything that could not work, with file and rule.
+        ScriptError: for anything that could not work, with file, line and rule.
     """
+    whole = _Place(text, source)
     try:
         _refuse_alias_bombs(text, source)
         file = _File.model_validate(_Loader(text).get_single_data())
     except (yaml.YAMLError, RecursionError) as error:
-        raise DefinitionError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
+        mark = getattr(error, "problem_mark", None)
+        said = f"not valid YAML: {' '.join(str(error).split())}"
+        raise ScriptError(source, mark and mark.line + 1, said) from None
     except ValidationError as error:
-        raise DefinitionError(f"{source}: {_first(error)}") from None
-    _check_let(file.let, set(VARIABLES) - {"used"}, source)
+        raise _first(error, whole) from None
+    _check_let(file.let, set(VARIABLES) - {"used"}, whole)
     scripts = {}
     for agent, entries in file.agents.items():
-        where = f"{source}: agent {agent!r}"
+        where = replace(whole, agent=agent)
         rules = tuple(_rule(entry, where) for entry in _flattened(entries, file.blocks, where))
         _check_rules(rules, VARIABLES | set(file.let), where)
-        _check_endings(rules, agent, text, source)
+        _check_endings(rules, where)
         scripts[agent] = Script(rules, file.let, file.tables)
     return scripts
 
@@ -169,13 +220,12 @@ def _refuse_alias_bombs(text: str, source: str) -> None:
         "*" in text
         and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)) > _MOST_ALIASES
     ):
-        raise DefinitionError(
-            f"{source}: more than {_MOST_ALIASES} YAML aliases. Write the values out, or use 'blocks'"
-        )
+        said = f"more than {_MOST_ALIASES} YAML aliases. Write the values out, or use 'blocks'"
+        raise ScriptError(source, None, said)
 
 
 def _flattened(
-    entries: Iterable[dict[str, Any]], blocks: Mapping[str, list[dict[str, Any]]], where: str
+    entries: Iterable[dict[str, Any]], blocks: Mapping[str, list[dict[str, Any]]], where: _Place
 ) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     for entry in entries:
@@ -184,28 +234,28 @@ def _flattened(
         elif entry["use"] in blocks:
             rules += blocks[entry["use"]]
         else:
-            raise DefinitionError(f"{where}: uses block {entry['use']!r}; the file has {sorted(blocks)}")
+            raise where.error(f"uses block {entry['use']!r}; the file has {sorted(blocks)}")
     return rules
 
 
-def _rule(entry: dict[str, Any], where: str) -> Rule:
+def _rule(entry: dict[str, Any], where: _Place) -> Rule:
     try:
         return Rule.model_validate(entry)
     except ValidationError as error:
-        raise DefinitionError(f"{where}, rule {entry.get('name')!r}: {_first(error)}") from None
+        raise _first(error, replace(where, rule=entry.get("name"))) from None
 
 
-def _check_rules(rules: Iterable[Rule], known: set[str] | frozenset[str], where: str) -> None:
+def _check_rules(rules: Iterable[Rule], known: set[str] | frozenset[str], where: _Place) -> None:
     seen: set[str] = set()
     for rule in rules:
-        here = f"{where}, rule {rule.name!r}"
+        here = replace(where, rule=rule.name)
         if rule.name in seen:
-            raise DefinitionError(f"{here}: there is another rule of this name; names are unique in an agent")
+            raise here.error("there is another rule of this name; names are unique in an agent")
         seen.add(rule.name)
         _check_rule(rule, set(known), here)
 
 
-def _check_rule(rule: Rule, known: set[str], here: str) -> None:
+def _check_rule(rule: Rule, known: set[str], here: _Place) -> None:
     for pattern in (rule.when.user, *rule.when.results.values()):
         if pattern is not None:
             _check_names(pattern, known, here)
@@ -220,8 +270,8 @@ def _check_rule(rule: Rule, known: set[str], here: str) -> None:
         _check_names(call.args, known | ({"it"} if call.each else set()), here)
 
 
-def _check_endings(rules: Iterable[Rule], agent: str, text: str, source: str) -> None:
-    """Refuse calls of Ekiden's own tools in a form that these never take, with the line of the rule."""
+def _check_endings(rules: Iterable[Rule], where: _Place) -> None:
+    """Refuse calls of Ekiden's own tools in a form that these never take."""
     for rule in rules:
         for call in rule.call:
             given = ", ".join(map(str, call.args)) or "nothing"
@@ -232,49 +282,37 @@ def _check_endings(rules: Iterable[Rule], agent: str, text: str, source: str) ->
                 said = f"complete_task takes one value, by the name of the agent's output, and is given {given}: write "
                 said += f"{{NAME: {{{given}}}}}, with what 'output' of the agent's file calls it"
             if said:
-                place = f"{source}:{_line_of(rule.name, agent, text)}"
-                raise DefinitionError(f"{place}: agent {agent!r}, rule {rule.name!r}: {said}")
+                raise replace(where, rule=rule.name).error(said)
 
 
-def _line_of(rule: str, agent: str, text: str) -> int:
-    """Return the line, from 1, of the rule of an agent, which may be one of a block."""
-    root = _Loader(text).get_single_node()
-    assert root is not None, "a script that was read has a beginning"
-    parts = {key.value: value for key, value in root.value}
-    lists = [*parts["agents"].value, *(parts["blocks"].value if "blocks" in parts else ())]
-    lists.sort(key=lambda pair: pair[0].value != agent)
-    for _, entries in lists:
-        for entry in entries.value:
-            if any(key.value == "name" and value.value == rule for key, value in entry.value):
-                return int(entry.start_mark.line) + 1
-    return 1
-
-
-def _check_let(let: Mapping[str, Any], known: set[str], here: str) -> None:
+def _check_let(let: Mapping[str, Any], known: set[str], here: _Place) -> None:
     for name, value in let.items():
         if isinstance(value, str):
             _check_names(f"${{{value}}}", known, here)
         known = known | {name}
 
 
-def _check_names(template: Any, known: set[str], here: str) -> None:
+def _check_names(template: Any, known: set[str], here: _Place) -> None:
     try:
         names = {name for expression in expressions_in(template, FUNCTIONS) for name in expression.names}
     except ValueError as error:
-        raise DefinitionError(f"{here}: {error}") from None
+        raise here.error(str(error)) from None
     if unknown := sorted(names - known):
-        raise DefinitionError(f"{here}: unknown variable {unknown[0]!r}; here are {', '.join(sorted(known))}")
+        raise here.error(f"unknown variable {unknown[0]!r}; here are {', '.join(sorted(known))}")
 
 
-def _groups(pattern: str, here: str) -> set[str]:
+def _groups(pattern: str, here: _Place) -> set[str]:
     try:
         return set(compiled(re.sub(r"\$\{[^{}]+\}", "x", pattern)).groupindex)
     except DefinitionError as error:
-        raise DefinitionError(f"{here}: {error}") from None
+        raise here.error(str(error)) from None
 
 
-def _first(error: ValidationError) -> str:
-    """Say the first complaint in one line: the key, and what is wrong with it."""
+def _first(error: ValidationError, where: _Place) -> ScriptError:
+    """Return the first complaint in one line: the key, and what is wrong with it."""
     found = error.errors()[0]
     key = ".".join(str(part) for part in found["loc"]) or "the file"
-    return f"unknown key {key!r}" if found["type"] == "extra_forbidden" else f"{key}: {fault_in(found)}"
+    said = f"unknown key {key!r}" if found["type"] == "extra_forbidden" else f"{key}: {fault_in(found)}"
+    if found["type"] == "string_type" and not isinstance(found["input"], dict | list):
+        said += ": put it in quotes"  # YAML takes a bare no, 1 or null for something else
+    return where.error(said, found["loc"])

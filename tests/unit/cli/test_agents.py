@@ -1,6 +1,7 @@
 """The commands in this process, on a project and a home folder of their own."""
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -369,6 +370,17 @@ def test_a_broken_file_can_be_mended(project: Path, monkeypatch: pytest.MonkeyPa
     fine("validate", "other", "--strict")
 
 
+def test_no_editor_is_guessed_where_no_terminal_is(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ours(project))
+    (tmp_path / "vi").write_text(f"#!/bin/sh\ntouch {shlex.quote(str(tmp_path / 'was-run'))}\n")
+    (tmp_path / "vi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert "this is not a terminal" in str(refused("edit", "mine"))
+    assert not (tmp_path / "was-run").exists()
+
+
 def test_nothing_is_written_without_a_change(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(ours(project))
     modified = path.stat().st_mtime_ns
@@ -677,3 +689,17 @@ def test_a_graph_is_checked_with_the_lines_of_its_nodes_and_edges(project: Path)
     assert all("has no effect in an agent with a graph" in said for _, _, said in findings(found))
     path.write_text(text.format(agent="a") + "---\n", "utf-8")
     assert "✓ Graph of 1 nodes sound" in fine("validate", "flow", "--strict")
+
+
+def test_a_broken_script_of_the_stand_in_is_found_by_a_check_of_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EKIDEN_SCRIPTS_DIR", str(project / "scripts"))
+    (project / "scripts").mkdir()
+    (project / "scripts" / "s.yaml").write_text("agents:\n  a:\n    - name: n\n      say: no\n")
+    result = ekiden("validate", "--all")
+    assert result.exit_code == 1
+    assert "error: line 4: agent 'a', rule 'n': say: must be a string: put it in quotes" in result.stdout
+    assert "1 error(s)" in result.stdout
+    report = json.loads(ekiden("validate", "--json").stdout)
+    assert (report["ok"], [one["name"] for one in report["scripts"]]) == (False, ["s.yaml"])

@@ -17,6 +17,7 @@ from ekiden.dispatcher.cli.doctor.local_checks import (
     hooks,
     mcp_servers,
     models,
+    scripts,
     settings_files,
 )
 from ekiden.dispatcher.cli.doctor.sandbox_checks import sandbox_here, sandboxes_there
@@ -127,6 +128,19 @@ def test_agent_files_are_valid_until_one_is_not(elsewhere: Path) -> None:
     assert found.status == "error"
     assert "broken.md" in found.text
     assert "validate" in found.remedy
+
+
+def test_scripts_of_the_stand_in_are_fine_until_one_is_not(elsewhere: Path) -> None:
+    assert scripts(load_settings()) == []
+    settings = load_settings(scripts_dir=elsewhere)
+    (elsewhere / "s.yaml").write_text("agents:\n  a: [{name: n, say: hi}]\n")
+    assert [found.status for found in scripts(settings)] == ["ok"]
+    (elsewhere / "s.yaml").write_text("agents:\n  a: [{name: n, say: no}]\n")
+    [found] = scripts(settings)
+    assert found.status == "error"
+    assert (
+        found.text == f"{elsewhere / 's.yaml'}:2: error: agent 'a', rule 'n': say: must be a string: put it in quotes"
+    )
 
 
 def test_a_stand_in_model_is_a_warning_and_an_unusable_default_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

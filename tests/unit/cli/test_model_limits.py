@@ -31,6 +31,12 @@ def test_what_is_used_of_a_limit_is_told_beside_it(state: LimitState | None, tol
     assert told_of_limit(LIMIT, state) == told
 
 
+def test_one_call_is_said_in_the_singular() -> None:
+    assert told_of_limit(ModelLimit("k:m", "m", rpm=1, tpm=1, concurrent=1), LimitState(0, 0, 0, 0, 0.0)) == (
+        "0 of 1 call a minute, 0 of 1 token a minute, 0 of 1 call at a time"
+    )
+
+
 def test_doctor_tells_what_is_used_and_of_models_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"scripted": {"rpm": 10}, "nobodys": {"rpm": 10}}
     monkeypatch.setenv("EKIDEN_MODEL_LIMITS", json.dumps(said))

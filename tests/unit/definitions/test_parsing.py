@@ -42,6 +42,8 @@ def test_a_title_stands_in_for_the_description() -> None:
         ({"description": "d"}, "'name' is missing"),
         ({"name": "  ", "description": "d"}, "'name' is missing"),
         ({"name": "x"}, "needs a 'description'"),
+        ({"name": "x", "descripton": "y"}, "There is 'descripton': did you mean 'description'"),
+        ({"nmae": "x", "description": "y"}, "There is 'nmae': did you mean 'name'"),
         ({"name": 12, "description": "d"}, "'name' is 12: it must be text"),
         ({"name": "a\nb", "description": "d"}, r"'name' is 'a\\nb': it must be one line of printable characters"),
         ({"name": "User", "description": "d"}, "reserved"),

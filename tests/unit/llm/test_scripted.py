@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import re
 import weakref
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from ekiden.shared.errors import DefinitionError, ModelError
 from ekiden.shared.llm.base import Delta, ModelReply, ModelRequest, ToolSpec
-from ekiden.shared.llm.scripted import ScriptedModel
+from ekiden.shared.llm.scripted import ScriptedModel, read_scripts
 from ekiden.shared.llm.scripting.script import VARIABLES, Call, Rule, When
 from ekiden.shared.messages import Message, TextPart, ToolResult, Usage, answered, user_message
 from ekiden.shared.packs import shipped_agents_dir
@@ -299,6 +300,27 @@ def test_refuses_two_scripts_for_one_agent(tmp_path: Path) -> None:
         (tmp_path / name).write_text("agents: {a: [{name: x, say: h}]}")
     with pytest.raises(DefinitionError, match=r"two\.yaml.*'a'"):
         ScriptedModel.from_folders(tmp_path)
+
+
+def test_all_that_is_wrong_in_a_folder_is_told_with_file_line_and_remedy(tmp_path: Path) -> None:
+    def write(name: str, rules: str) -> Path:
+        (tmp_path / name).write_text(f"agents:\n{rules}")
+        return tmp_path / name
+
+    write("a.yaml", "  good: [{name: x, say: hi}]\n")
+    bare = write("b.yaml", "  b:\n    - {name: m, say: hi}\n    - name: n\n      say: no\n")
+    block = write("c.yaml", "  c: [{use: all}]\nblocks:\n  all:\n    - {name: n, say: '${who}'}\n")
+    twice = write("d.yaml", "  good: [{name: x, say: ho}]\n")
+    broken = write("e.yaml", "  e: [{name: x, say: 'h}]\n")
+    os.mkfifo(tmp_path / "f.yaml")
+    scripts, faults = read_scripts(tmp_path)
+    assert list(scripts) == ["good"]
+    told = [str(fault) for fault in faults]
+    assert told[0] == f"{bare}:5: agent 'b', rule 'n': say: must be a string: put it in quotes"
+    assert told[1].startswith(f"{block}:5: agent 'c', rule 'n': unknown variable 'who'")
+    assert told[2] == f"{twice}: agent 'good' has a script in a.yaml, too: remove one"
+    assert told[3].startswith(f"{broken}:3: not valid YAML")
+    assert told[4:] == [f"{tmp_path / 'f.yaml'}: is no regular file: remove it"]
 
 
 def test_an_agents_script_is_that_of_the_nearest_folder_unless_one_there_is_for_every_agent(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_where_there_is_no_room_the_decision_without_the_model_stands_and_nobody
         await world.ask()
         story, stage = await world.ask()
         assert (story.view.status, story.of(LegSuspended)) == ("done", [])
-        assert stage.note.startswith("the model cannot be asked: scripted-router's limit of 1 calls a minute, about ")
+        assert stage.note.startswith("the model cannot be asked: scripted-router's limit of 1 call a minute, about ")
         assert (len(world.model.asked), await world.state()) == (1, LimitState(1, 720, 0, 0, 0.0))
         await as_any(stores.client.hset(keys.CLOCK, "offset_ms", 62_000))
         assert (await world.ask())[1].agent == "billing", "it is asked as soon as there is room"

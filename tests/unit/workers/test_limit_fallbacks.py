@@ -96,7 +96,7 @@ def test_the_next_model_is_asked_where_a_limit_leaves_no_room_and_the_journal_sa
         assert await world.ended(*jobs) == [FIRST, SECOND, SECOND]
         [passed] = (await world.story(jobs[1])).of(FellBack)
         assert (passed.model, passed.why, passed.to, passed.cost_usd) == (FIRST, "limit", SECOND, None)
-        assert passed.text.startswith("scripted-a's limit of 1 calls a minute, about ")
+        assert passed.text.startswith("scripted-a's limit of 1 call a minute, about ")
         assert await world.left_at(FIRST) == (1, 0, 0)
 
     on_server(scenario)
@@ -131,7 +131,7 @@ def test_where_none_has_room_a_leg_waits_for_the_one_that_has_it_soonest() -> No
         [pause] = (await world.story(job)).of(LegSuspended)
         assert pause.cause == "limit"
         limits = [told.rpartition(", about ")[0] for told in pause.detail.split("; ")]
-        assert limits == ["scripted-b's limit of 1 calls a minute", "scripted-a's limit of 1 calls a minute"]
+        assert limits == ["scripted-b's limit of 1 call a minute", "scripted-a's limit of 1 call a minute"]
         await world.later(32)
         story = await world.story(job)
         assert (story.view.result, len(story.of(LegSuspended))) == (SECOND, 1)

@@ -57,7 +57,7 @@ def test_a_leg_that_must_wait_for_long_waits_without_a_worker_until_its_turn_has
         story = await relay.story(second)
         [pause] = story.of(LegSuspended)
         assert (story.view.status, pause.cause, len(model.requests)) == ("suspended", "limit", 1)
-        assert pause.detail.startswith("scripted's limit of 1 calls a minute, about ")
+        assert pause.detail.startswith("scripted's limit of 1 call a minute, about ")
         await move(stores, 5)
         assert await relay.drain() == []
         await move(stores, 60)

@@ -38,6 +38,7 @@ from ekiden.shared.errors import InvalidRequest
 from ekiden.shared.llm.models import learn_providers
 from ekiden.shared.mcp.configured import configured_servers
 from ekiden.shared.project_folders import project_of
+from ekiden.shared.project_tools import allowed_tool_files
 from ekiden.shared.settings.model import load_settings
 from ekiden.shared.terminal_text import note, say_json
 from ekiden.shared.trust.notices import take_over
@@ -228,7 +229,8 @@ def show(
     elif prompt:
         say_prompt(prompt_here(agent, agents.in_force))
     else:
-        print_agent(file)
+        own = allowed_tool_files(project_of(Path.cwd()))
+        print_agent(file, {tool for one in own for tool in one.tools})
 
 
 def edit(ctx: typer.Context, name: Name, agents_dir: AgentsDir = None) -> None:

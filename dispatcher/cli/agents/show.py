@@ -1,6 +1,6 @@
 """What the ``agents`` commands print."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -80,11 +80,13 @@ def print_levels(files: list[AgentFile], scope: str) -> None:
         out.line(f"No agents ({scope}). `ekiden agents create` makes one")
 
 
-def print_agent(file: AgentFile) -> None:
-    """Print one agent, field by field."""
+def print_agent(file: AgentFile, project_tools: Collection[str] = ()) -> None:
+    """Print one agent, field by field; ``project_tools``: those of its project's own tool files that may run."""
     agent = file.definition
     assert agent is not None
     tools = agent.tools
+    unknown = [tool for tool in tools.unknown if tool not in agent.allowed] if tools else []
+    own = [tool for tool in unknown if tool in project_tools and agent.permits(tool)]
     fields = {
         "name": agent.name,
         "title": agent.title,
@@ -92,9 +94,9 @@ def print_agent(file: AgentFile) -> None:
         "file": f"{shown_path(file.path)} ({file.level}{', not trusted' if file.is_held else ''})",
         "model": agent.model or "inherit",
         "fallbacks": _fallbacks(agent),
-        "tools": ", ".join(agent.allowed) or "none",
+        "tools": ", ".join([*agent.allowed, *own]) or "none",
         "forbidden": ", ".join(tools.deny) if tools else "",
-        "not here": ", ".join(tool for tool in tools.unknown if tool not in agent.allowed) if tools else "",
+        "not here": ", ".join(tool for tool in unknown if tool not in own),
         "untrusted": "no risky tools behind untrusted text" if tools and tools.after_untrusted == "deny" else "",
         "keywords": ", ".join(agent.triggers.keywords),
         "hands over to": ", ".join(map(_handoff, agent.handoffs)),

@@ -19,6 +19,9 @@ from ekiden.shared.definitions.loader import load_file
 from ekiden.shared.definitions.parsing import definition_from
 from ekiden.shared.errors import ConfigurationError, InvalidRequest, UnknownAgent
 from ekiden.shared.packs import shipped_agents_dir
+from ekiden.shared.project_tools import tool_files
+from ekiden.shared.project_trust import project_trust_of
+from ekiden.shared.trust.store import remember
 
 GOOD = "---\nname: {name}\ndescription: Does things.\nmodel: inherit\n{more}---\n\nYou do things.\n"
 
@@ -285,6 +288,21 @@ def test_folders_of_the_settings_are_read_unless_others_are_given(
     said = fine("list", "--scope", "extra", "--agents-dir", tmp_path / "two")
     assert "second" in said
     assert "first" not in said
+
+
+def test_a_tool_of_the_projects_own_files_is_here_once_it_is_granted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EKIDEN_TRUST", raising=False)
+    write(ours(project), more="tools: [WebSearch, lookup]\n")
+    (project / ".ekiden" / "tools").mkdir(parents=True)
+    (project / ".ekiden" / "tools" / "lookup.py").write_text("@tool\ndef lookup(key: str) -> str: ...\n")
+    wanted = project_trust_of(project).wanted
+    [own_file] = tool_files(project)
+    remember(project, granted=[right for right in wanted if right != own_file.right])
+    assert re.search(r"not here: +WebSearch, lookup\n", fine("show", "mine"))
+    remember(project, granted=wanted)
+    assert re.search(r"tools: +lookup\n(.*\n)*?.*not here: +WebSearch\n", fine("show", "mine"))
 
 
 def test_shows_an_agent_its_prompt_and_its_json(project: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -134,7 +134,9 @@ class AsyncPool(BasePool):
             self.loop.run_forever()
             for task in asyncio.all_tasks(self.loop):  # those that have not begun: no other is left by now
                 task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
+            for _ in ("they end", "whoever waits for their ends hears of them"):
+                self.loop.call_soon(self.loop.stop)  # and not until something is done: it may be stopped once more
+                self.loop.run_forever()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float = 30.0) -> T:
         """Run ``coroutine`` on the loop and wait for it; call from another thread."""
@@ -255,7 +257,7 @@ class AsyncPool(BasePool):
         """Warm shutdown: wait a while for what runs, then cancel it; its legs go on elsewhere."""
         self.drain()
         self._sync.shutdown(cancel_futures=True)
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # it is closed already, or just now
             self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
 

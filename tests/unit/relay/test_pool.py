@@ -107,7 +107,8 @@ def test_messages_that_come_while_the_loop_is_busy_wake_it_once_and_all_run(
     assert pool.report() == (False, 5)
 
 
-def test_what_has_not_begun_when_the_loop_stops_is_left_to_another_pool(pool: Pool) -> None:
+@pytest.mark.parametrize("stops", [1, 2, 3])
+def test_what_has_not_begun_when_the_loop_stops_is_left_to_another_pool(pool: Pool, stops: int) -> None:
     @pool.task
     async def answer(self: Any, number: int) -> int:
         return number
@@ -117,10 +118,18 @@ def test_what_has_not_begun_when_the_loop_stops_is_left_to_another_pool(pool: Po
     loop.call_soon_threadsafe(may_turn.wait, DEADLINE_S)
     pool.apply(answer, 0)
     loop.call_soon_threadsafe(loop.stop)
+    loop.call_soon_threadsafe(stop_again, loop, stops - 1)
     may_turn.set()
     pool.pool.stop()
     assert pool.reports.empty(), "the message is not acknowledged"
     gc.collect()  # a coroutine that was never awaited is told of now
+
+
+def stop_again(loop: asyncio.AbstractEventLoop, times: int) -> None:
+    """Stop a loop once more whenever it turns again."""
+    if times:
+        loop.call_soon(loop.stop)
+        loop.call_soon(stop_again, loop, times - 1)
 
 
 def test_tasks_that_run_at_once_each_see_their_own_request(pool: Pool) -> None:

@@ -23,7 +23,7 @@ def test_the_next_scenario_has_the_same_client(valkey: Backend) -> None:
 
 def test_what_runs_on_is_ended_even_behind_a_failure(valkey: Backend) -> None:
     ended: list[str] = []
-    may_go_on = threading.Event()
+    has_begun, may_go_on = threading.Event(), threading.Event()
 
     async def task() -> None:
         try:
@@ -33,12 +33,14 @@ def test_what_runs_on_is_ended_even_behind_a_failure(valkey: Backend) -> None:
             may_go_on.set()
 
     def thread() -> None:
+        has_begun.set()
         may_go_on.wait()
         ended.append("thread")
 
     async def leaving(_: Stores) -> None:
         left = [asyncio.create_task(task()), asyncio.create_task(asyncio.to_thread(thread))]
-        await asyncio.sleep(0)
+        while not has_begun.is_set():  # else it is called off before a thread has taken it
+            await asyncio.sleep(0)
         raise ValueError(f"left {len(left)}")
 
     with pytest.raises(ValueError, match="left 2"):

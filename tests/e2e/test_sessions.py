@@ -94,7 +94,9 @@ def test_a_second_message_to_a_busy_session_waits_its_turn_and_says_so(ekiden: P
     session = first.partition(".")[0]
     second = ekiden.run("submit", "the tests fail with a TypeError", "--session", session)
     assert second.stdout.strip() == f"{session}.2"
-    assert second.stderr == f"job {session}.2 waits behind job {first} of its session\n"
+    assert second.stderr.startswith(
+        f"job {session}.2 waits behind job {first} of its session\n"
+    )  # the pools may still start
     refused = ekiden.run("submit", "the tests fail with a TypeError", "--session", session, "--on-busy", "reject")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert f"job {first!r} of this session still runs" in refused.stderr

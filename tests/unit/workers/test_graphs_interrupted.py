@@ -130,7 +130,8 @@ def test_a_tool_that_must_not_run_twice_is_not_tried_again_where_its_worker_was_
     elif mapped:
         assert story.end.output == [{"error": OUTCOME_UNKNOWN}, "send(it)"]
     else:
-        assert f"node 'send' has failed: {OUTCOME_UNKNOWN}" in (story.view.result or "")
+        said = OUTCOME_UNKNOWN.removesuffix(" before you repeat it.")
+        assert f"node 'send' has failed: {said}. Then say so: " in (story.view.result or "")
     assert len(ran) == bool(mapped) + idempotent
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from redis.exceptions import RedisError
@@ -23,7 +25,7 @@ def test_the_next_scenario_has_the_same_client(valkey: Backend) -> None:
 
 def test_what_runs_on_is_ended_even_behind_a_failure(valkey: Backend) -> None:
     ended: list[str] = []
-    has_begun, may_go_on = threading.Event(), threading.Event()
+    may_go_on = threading.Event()
 
     async def task() -> None:
         try:
@@ -32,15 +34,16 @@ def test_what_runs_on_is_ended_even_behind_a_failure(valkey: Backend) -> None:
             ended.append("task")
             may_go_on.set()
 
-    def thread() -> None:
-        has_begun.set()
+    def thread(begin: Callable[[], object]) -> None:
+        begin()
         may_go_on.wait()
         ended.append("thread")
 
     async def leaving(_: Stores) -> None:
-        left = [asyncio.create_task(task()), asyncio.create_task(asyncio.to_thread(thread))]
-        while not has_begun.is_set():  # else it is called off before a thread has taken it
-            await asyncio.sleep(0)
+        has_begun = asyncio.Event()
+        begin = partial(asyncio.get_running_loop().call_soon_threadsafe, has_begun.set)
+        left = [asyncio.create_task(task()), asyncio.create_task(asyncio.to_thread(thread, begin))]
+        await has_begun.wait()  # else it is called off before a thread has taken it
         raise ValueError(f"left {len(left)}")
 
     with pytest.raises(ValueError, match="left 2"):

@@ -1,11 +1,10 @@
 """The part of the client that lets jobs go on which failed, and takes what people say of calls that nobody knows of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ekiden.dispatcher.call_nodes import named_call, node_of
 from ekiden.dispatcher.identity import person_at
 from ekiden.dispatcher.requests import require_list, require_mapping
 from ekiden.shared.errors import InvalidRequest
@@ -51,10 +50,6 @@ class Retrying(ABC):
 
         return await unknown_calls(job, journal) if (await self.job(job)).status in ("failed", "dead") else []
 
-    async def nodes_of(self, calls: "Iterable[UnknownCall]") -> dict[str, str]:
-        """Return by the ids of ``unknown_calls`` the nodes of graphs that made them; empty: an agent did."""
-        return {one.id: node_of(one.call.id, [entry.record for entry in await self.entries(one.job)]) for one in calls}
-
     async def retry(
         self,
         job: str,
@@ -95,10 +90,9 @@ class Retrying(ABC):
         if view.status not in ("failed", "dead"):
             raise InvalidRequest(f"job {view.id!r} is {view.status}: only a job that failed or died can be retried")
         unknown = await self.unknown_calls(view.id)
-        nodes = await self.nodes_of(unknown)
         said: dict[str, SettledCall] = {}
         for name in (*done, *undone):
-            if (one := _named(name, unknown, nodes)).id in said:
+            if (one := _named(name, unknown)).id in said:
                 raise InvalidRequest(f"call {name!r} is named twice: it was done, or it was not")
             if len(text := done.get(name) or "") > LONGEST_RESULT:
                 raise InvalidRequest(f"what call {name!r} gave has more than {LONGEST_RESULT:,} characters")
@@ -115,14 +109,14 @@ def _require_words(done: Mapping[str, str | None], undone: Collection[str]) -> N
         raise InvalidRequest(f"done[{wrong[0]!r}] is no text: give what the call gave, or None where nobody knows it")
 
 
-def _named(name: str, unknown: "Sequence[UnknownCall]", nodes: Mapping[str, str]) -> "UnknownCall":
+def _named(name: str, unknown: "Sequence[UnknownCall]") -> "UnknownCall":
     found = [one for one in unknown if name == one.id]
-    found = found or [one for one in unknown if name in (one.call.id, nodes[one.id])]
+    found = found or [one for one in unknown if name in (one.call.id, one.node)]
     if len(found) == 1:
         return found[0]
     if found:
         raise InvalidRequest(f"{name!r} is more than one call: name {' or '.join(one.id for one in found)}")
-    those = ", ".join(f"{one.id} ({named_call(one.call.name, nodes[one.id])})" for one in unknown)
+    those = ", ".join(f"{one.id} ({one.name})" for one in unknown)
     known = f"those of this job are {those}" if unknown else "this job has none"
     raise InvalidRequest(f"{name!r} is no call of which nobody knows whether it was done: {known}")
 

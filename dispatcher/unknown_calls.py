@@ -1,14 +1,14 @@
 """Calls of jobs that are over of which nobody knows whether they were done, and whom a retry lets go on with them."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from shlex import quote
 from typing import NamedTuple
 
 from ekiden.shared.conversation import Conversation
 from ekiden.shared.ids import root_of
 from ekiden.shared.messages import ToolCall
-from ekiden.shared.records import Delegated, Ended, ModelReplied, NodeFinished, Record, Retried
+from ekiden.shared.records import GRAPH, Delegated, Ended, HandedOff, ModelReplied, NodeFinished, Record, Retried
 
 __all__ = ["UnknownCall", "unknown_calls"]
 
@@ -22,6 +22,13 @@ class UnknownCall(NamedTuple):
     job: str
     """Whose call it is: the job that may be retried, or one that does a part of its graph."""
     call: ToolCall
+    node: str = ""
+    """The node of a graph that makes it; empty: an agent does."""
+
+    @property
+    def name(self) -> str:
+        """How it is told: ``pay``, or with its node ``money (pay)``."""
+        return f"{self.node} ({self.call.name})" if self.node else self.call.name
 
     @property
     def id(self) -> str:
@@ -48,7 +55,7 @@ async def _in_tree(job: str, journal: Callable[[str], Awaitable[Sequence[Record]
     if not isinstance(end, Ended) or end.status == "done":
         return
     for call in _unknown_in(records):
-        yield UnknownCall(job, call)
+        yield UnknownCall(job, call, _node_of(call.id, records))
     for part in _parts(records):
         async for one in _in_tree(part, journal):
             yield one
@@ -60,6 +67,16 @@ def _unknown_in(records: Sequence[Record]) -> list[ToolCall]:
     turns = Conversation([*(one for one in records if one.leg == leg), Retried(leg=leg)]).turns
     answers = turns[-1].answers if turns else {}
     return [turns[-1].call(call_id) for call_id, result in answers.items() if result.is_unknown]
+
+
+def _node_of(call_id: str, records: Iterable[Record]) -> str:
+    node, is_of_node = "", False
+    for record in records:
+        if isinstance(record, HandedOff):
+            node = record.context.graphs[-1].node if record.context.graphs else ""
+        elif isinstance(record, ModelReplied) and call_id in {call.id for call in record.message.calls}:
+            is_of_node = record.model == GRAPH
+    return node if is_of_node else ""
 
 
 def _parts(records: Sequence[Record]) -> list[str]:

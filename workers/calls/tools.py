@@ -14,17 +14,17 @@ from ekiden.shared.records import Record, StateChanged, ToolFinished, ToolPaused
 from ekiden.workers.approvals import telling_changes
 from ekiden.workers.calls.base import CallKind, Gate, finish
 from ekiden.workers.tools.base import OWN, Answered, StateView, Tool, ToolContext, ToolQuestion
-from ekiden.workers.tools.tool_runner import ToolRunner
+from ekiden.workers.tools.tool_runner import CHECK_FIRST, ToolRunner
 from ekiden.workers.untrusted import Untrusted
 
 __all__ = ["ToolCalls"]
 
-OUTCOME_UNKNOWN = "Outcome unknown: the worker was lost while this tool ran. Check what it did before you repeat it."
+OUTCOME_UNKNOWN = f"Outcome unknown: the worker was lost while this tool ran. {CHECK_FIRST}"
 NOBODY_THERE = "not finished: it needs an answer of a person, and the job runs by itself."
 DONE = "A person has looked, and says that it was done. What it gave is not known."
 MOST_QUESTIONS = 10
 """Of one call."""
-BROKEN_OFF = "Outcome unknown: the tool was broken off while it ran. Check what it did before you repeat it."
+BROKEN_OFF = f"Outcome unknown: the tool was broken off while it ran. {CHECK_FIRST}"
 
 
 class ToolCalls(CallKind):

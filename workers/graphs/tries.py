@@ -24,12 +24,9 @@ from ekiden.shared.records import (
 from ekiden.shared.relay.leg import Leg, backoff_s
 from ekiden.shared.stores.views import JobView
 from ekiden.workers.node_calls import NODE_CALL
+from ekiden.workers.tools.tool_runner import CHECK_FIRST
 
 __all__ = ["NextTry", "behind", "next_try", "since_retry", "still_stopping", "why_failed", "why_not_again"]
-
-
-_FOR_AGENTS = " Check what it did before you repeat it."
-"""How what tools say of themselves ends where nobody knows what they did: people are told more."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ async def why_failed(leg: Leg, node: Node, child: str, why: str) -> str:
     """Return ``why`` a node has failed, with what a person can do where nobody knows what its tool did."""
     if not node.tool or not (await _call_of(leg, child)).is_unknown:
         return why
-    return f"{why.removesuffix(_FOR_AGENTS)}{_remedy(leg, child)}"
+    return why.removesuffix(f" {CHECK_FIRST}") + _remedy(leg, child)
 
 
 def _remedy(leg: Leg, child: str) -> str:

@@ -22,7 +22,10 @@ from ekiden.workers.tools.keeping import fitted, kept
 from ekiden.workers.tools.parsing import shortened
 from ekiden.workers.tools.threads import ToolThreads
 
-__all__ = ["ToolRunner"]
+__all__ = ["CHECK_FIRST", "ToolRunner"]
+
+CHECK_FIRST = "Check what it did before you repeat it."
+"""Ends what a model is told of a call of which nobody knows what it did."""
 
 UNAUTHORIZED = "Unauthorized tool call"
 """Begins what a model is told of a call outside its agent's tools."""
@@ -158,9 +161,7 @@ async def _within(limit_s: float, name: str, work: Awaitable[Any]) -> Any:
     except TimeoutError:
         if not limit.expired():
             raise
-    raise OutcomeUnknown(
-        f"Outcome unknown: {name!r} was given up after {limit_s:g} s. Check what it did before you repeat it."
-    )
+    raise OutcomeUnknown(f"Outcome unknown: {name!r} was given up after {limit_s:g} s. {CHECK_FIRST}")
 
 
 def _kept(given: Any) -> ToolOutput:

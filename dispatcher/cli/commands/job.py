@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ekiden.dispatcher.call_nodes import named_call
 from ekiden.dispatcher.cli.commands.job_fork import fork
 from ekiden.dispatcher.cli.commands.job_rerun import rerun_job
 from ekiden.dispatcher.cli.commands.job_retry import retry
@@ -59,17 +58,14 @@ T = TypeVar("T")
 def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir: DataDir = None) -> None:
     """Show how a job stands."""
 
-    async def views() -> tuple[
-        JobView, list[JobView], list[Record], list[ApprovalView], Sequence[UnknownCall], dict[str, str]
-    ]:
+    async def views() -> tuple[JobView, list[JobView], list[Record], list[ApprovalView], Sequence[UnknownCall]]:
         async with _job(job, redis, data_dir) as (client, job_id):
             records = [entry.record for entry in await client.entries(job_id)]
             asked = await client.approvals(job=job_id, waiting=False)
             unknown = await client.unknown_calls(job_id)
-            made_by = await client.nodes_of(unknown)
-            return await client.job(job_id), await client.children(job_id), records, asked, unknown, made_by
+            return await client.job(job_id), await client.children(job_id), records, asked, unknown
 
-    view, children, records, asked, unknown, made_by = _run(views())
+    view, children, records, asked, unknown = _run(views())
     calls, actors = CallStates(records).last_turn, Actors()
     for record in records:
         actors.note(record)
@@ -86,7 +82,7 @@ def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir:
             "children": below,
             "calls": made,
             "unknown_calls": [
-                {"id": one.id, "name": one.call.name, "node": made_by[one.id], "remedy": one.remedy} for one in unknown
+                {"id": one.id, "name": one.call.name, "node": one.node, "remedy": one.remedy} for one in unknown
             ],
             "approvals": approvals,
             **work_json(records),
@@ -95,8 +91,7 @@ def show(job: Id = None, as_json: AsJson = False, redis: Redis = None, data_dir:
         return
 
     rows = [*rows_of(view, children, calls, actors), *work_rows(records), *map(approval_row, asked)]
-    said = [f"{named_call(one.call.name, made_by[one.id])}: {one.remedy}" for one in unknown]
-    Output().fields([*rows, *(("outcome unknown", text) for text in said)])
+    Output().fields([*rows, *(("outcome unknown", f"{one.name}: {one.remedy}") for one in unknown)])
 
 
 @app.command()

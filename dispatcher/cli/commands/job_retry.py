@@ -3,12 +3,11 @@
 import asyncio  # 30 ms that `ekiden --help` does without
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from ekiden.dispatcher.call_nodes import named_call
 from ekiden.dispatcher.cli.connection import configured, connected, job_named, tell_if_unserved
 from ekiden.dispatcher.cli.options import AsJson, DataDir, Deadline, Redis
 from ekiden.dispatcher.cli.running.request import deadline_of
@@ -50,9 +49,8 @@ def retry(
             job_id = await job_named(client, job)
             ended = len(await client.entries(job_id))
             unknown = await client.unknown_calls(job_id)
-            nodes = await client.nodes_of(unknown)
             await _confirmed(client, job_id, deadline_of(deadline), done, undone, as_json=as_json)
-            _tell_unsaid([one for one in unknown if not {one.id, one.call.id, nodes[one.id]} & {*done, *undone}], nodes)
+            _tell_unsaid([one for one in unknown if not {one.id, one.call.id, one.node} & {*done, *undone}])
             if follow:
                 return await watch_to_end(display.follower(client, job_id, after=ended), display)
             await tell_if_unserved(client, redis, data_dir)
@@ -89,7 +87,6 @@ async def _confirmed(
         raise
 
 
-def _tell_unsaid(unknown: Sequence[UnknownCall], nodes: Mapping[str, str]) -> None:
+def _tell_unsaid(unknown: Sequence[UnknownCall]) -> None:
     for one in unknown:
-        name = named_call(one.call.name, nodes[one.id])
-        note(f"ekiden: nobody knows whether {name} was done ({one.id}), and nobody has said it (--call)")
+        note(f"ekiden: nobody knows whether {one.name} was done ({one.id}), and nobody has said it (--call)")
